@@ -1,0 +1,77 @@
+//! A person or a deploy lets a parked run go on.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use super::{Draft, Illegal, Send, due_at};
+use crate::checkpoint::Checkpoint;
+use crate::effect::Outcome;
+use crate::history::{EntryKind, More};
+use crate::status::{ParkReason, Phase, Status};
+use crate::time::Timestamp;
+use crate::write::{Amend, Commit};
+
+/// Who lets a run go on, and why. Recorded in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub why: Option<String>,
+}
+
+/// Why a run cannot be resumed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResumeRefused {
+    /// Only a parked run can.
+    #[error("the run is {0}, not parked: there is nothing to resume")]
+    NotParked(Phase),
+    /// See [`Illegal`].
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}
+
+/// Decides on resuming a parked run: it goes on where it stands, with its journal, its failed attempts forgotten. After a
+/// step limit, it may make as many steps again. After an unknown outcome, resuming is the person's word that the effect did
+/// not happen: it is called again.
+pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Amend, Send), ResumeRefused> {
+    let Status::Parked { reason, .. } = &current.progress.status else {
+        return Err(ResumeRefused::NotParked(current.progress.status.phase()));
+    };
+    let step = current.progress.place.step();
+    let note = match &act.why {
+        Some(why) => alloc::format!("by {}: {why}", act.by),
+        None => alloc::format!("by {}", act.by),
+    };
+    let mut draft = Draft::new(current, now);
+    draft.become_status(Status::Running, &step)?;
+    draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.clone()), ..More::default() });
+    let mut progress = draft.progress;
+    progress.trouble = None;
+    progress.ticket = progress.ticket.next();
+    let mut tried_since = current.hold.tried_since;
+    match reason {
+        ParkReason::StepLimit { limit } => progress.step_limit = progress.visit.0.saturating_add(*limit),
+        ParkReason::UnknownOutcome { .. } => {
+            tried_since = None;
+            for record in progress.journal.iter_mut().chain(&mut progress.ledger).filter(|record| record.is_open()) {
+                // Its window begins anew: the next call is this person's, not the one that nobody knows of.
+                record.outcome = Outcome::Unknown { since: now, evidence: alloc::format!("resumed {note}") };
+            }
+        }
+        ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {}
+    }
+    let send = Send { ticket: progress.ticket, delay: Duration::ZERO };
+    let due_at = due_at(&progress.status, now);
+    Ok((Amend { after: current.progress.revision, progress, tried_since, due_at, segment: draft.segment }, send))
+}
+
+/// Ends a parked run whose cancellation was asked for: no worker will take it up. `None` when it is not parked, or nobody
+/// has asked.
+pub fn cancel_parked(current: &Checkpoint, now: Timestamp) -> Result<Option<Amend>, Illegal> {
+    if !matches!(current.progress.status, Status::Parked { .. }) || current.cancel.is_none() {
+        return Ok(None);
+    }
+    let Commit { after, progress, due_at, segment, .. } = super::commit::cancelled(current, now)?.commit;
+    Ok(Some(Amend { after, progress, tried_since: None, due_at, segment }))
+}

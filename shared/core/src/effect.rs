@@ -1,0 +1,166 @@
+//! Effects: calls to the outside world, their keys, classes and outcomes.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Visit;
+use crate::ids::{RunId, WorkflowName};
+use crate::json::{Digest, Payload};
+use crate::status::Failure;
+use crate::time::Timestamp;
+
+/// What the outside promises about being asked twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Class {
+    /// Asking again changes nothing.
+    #[serde(rename = "r")]
+    Read,
+    /// The outside dedupes by the key, for at least this many milliseconds (`None`: for ever).
+    #[serde(rename = "i")]
+    Idempotent(Option<u64>),
+}
+
+impl Class {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Idempotent(_) => "idempotent",
+        }
+    }
+
+    /// Whether a call that may have been made at `first` may be made again now, under the same key.
+    pub fn may_repeat(self, first: Timestamp, now: Timestamp) -> bool {
+        match self {
+            Self::Read | Self::Idempotent(None) => true,
+            Self::Idempotent(Some(window)) => now.since(first) <= Duration::from_millis(window),
+        }
+    }
+}
+
+/// The idempotency key under which the outside is called.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EffectKey(String);
+
+/// How far an effect's identity reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// This visit of the step: a loop that comes back makes the effect anew.
+    Visit(Visit),
+    /// The whole run, by the author's key: coming back never acts twice.
+    Run(&'a str),
+}
+
+impl EffectKey {
+    /// Derives the key from run, workflow, effect name and scope: 32 hexadecimal digits, the same in every attempt.
+    ///
+    /// ```
+    /// use stepwell_core::{EffectKey, RunId, Scope, WorkflowName};
+    /// let (run, workflow) = (RunId::new("r1")?, WorkflowName::new("refund")?);
+    /// let key = EffectKey::derive(&run, &workflow, "email", Scope::Run("order-7"));
+    /// assert_eq!(key, EffectKey::derive(&run, &workflow, "email", Scope::Run("order-7")));
+    /// assert_ne!(key, EffectKey::derive(&run, &workflow, "email", Scope::Run("order-8")));
+    /// # Ok::<(), stepwell_core::NameError>(())
+    /// ```
+    pub fn derive(run: &RunId, workflow: &WorkflowName, name: &str, scope: Scope<'_>) -> Self {
+        let visit;
+        let (kind, within): (&[u8], &[u8]) = match scope {
+            Scope::Visit(Visit(number)) => {
+                visit = number.to_be_bytes();
+                (b"visit", &visit)
+            }
+            Scope::Run(key) => (b"run", key.as_bytes()),
+        };
+        let parts = [run.as_str().as_bytes(), workflow.as_str().as_bytes(), name.as_bytes(), kind, within];
+        Self(Digest::of_parts(parts).short(32))
+    }
+
+    /// As text, for the outside's `Idempotency-Key`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EffectKey({})", self.0)
+    }
+}
+
+/// How an effect ended, as far as is known. There is no fourth: what may have happened is [`Outcome::Unknown`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It happened; this is what it answered.
+    #[serde(rename = "s")]
+    Succeeded(Payload),
+    /// It did not happen and will not.
+    #[serde(rename = "f")]
+    Failed(Failure),
+    /// It may have happened.
+    #[serde(rename = "u")]
+    Unknown {
+        /// When it may have happened first.
+        #[serde(rename = "t")]
+        since: Timestamp,
+        /// What was seen: the time-out, the lost connection.
+        #[serde(rename = "e")]
+        evidence: String,
+    },
+}
+
+impl Outcome {
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Succeeded(_) => "succeeded",
+            Self::Failed(_) => "failed",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+}
+
+/// One effect as the journal and the ledger keep it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectRecord {
+    /// Its idempotency key.
+    #[serde(rename = "k")]
+    pub key: EffectKey,
+    /// Its name in the workflow.
+    #[serde(rename = "n")]
+    pub name: String,
+    /// Its class.
+    #[serde(rename = "c")]
+    pub class: Class,
+    /// Digest of its parameters, where the author gave them.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Digest>,
+    /// Calls made to the outside that this record knows of.
+    #[serde(rename = "a")]
+    pub attempts: u32,
+    /// How it ended.
+    #[serde(rename = "o")]
+    pub outcome: Outcome,
+    /// Whether it belongs to the run (it has an author's key) and not just to this visit of the step.
+    #[serde(rename = "r", default, skip_serializing_if = "core::ops::Not::not")]
+    pub of_run: bool,
+}
+
+impl EffectRecord {
+    /// Whether it may have happened, and that matters. A read that may have happened has changed nothing.
+    pub fn is_open(&self) -> bool {
+        match (&self.outcome, self.class) {
+            (Outcome::Unknown { .. }, Class::Idempotent(_)) => true,
+            (Outcome::Unknown { .. }, Class::Read) | (Outcome::Succeeded(_) | Outcome::Failed(_), _) => false,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The mailbox: signals that have arrived and are not consumed yet. Anyone may append, only the holder removes.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{MailboxSeq, SignalId, SignalName};
+use crate::json::Payload;
+use crate::limits::{MAILBOX_BYTES_MAX, MAILBOX_LETTERS_MAX, SIGNALS_SEEN_MAX};
+use crate::time::Timestamp;
+
+/// One signal as it lies in the mailbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letter {
+    /// The sender's id for it; a second one with the same id is the same signal.
+    #[serde(rename = "i")]
+    pub id: SignalId,
+    /// Which signal.
+    #[serde(rename = "n")]
+    pub name: SignalName,
+    /// What it says.
+    #[serde(rename = "p")]
+    pub payload: Payload,
+    /// When it was accepted.
+    #[serde(rename = "t")]
+    pub at: Timestamp,
+}
+
+/// Signals that wait for the run, and the ids of those it has had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mailbox {
+    /// Raised by each signal that was accepted.
+    #[serde(rename = "s")]
+    pub seq: MailboxSeq,
+    /// Not consumed yet, oldest first.
+    #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
+    pub letters: Vec<Letter>,
+    /// Ids of the last consumed signals, oldest first, at most [`SIGNALS_SEEN_MAX`].
+    #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<SignalId>,
+}
+
+impl Mailbox {
+    /// Whether this id has arrived before, as far as the mailbox remembers.
+    pub fn knows(&self, id: &SignalId) -> bool {
+        self.seen.contains(id) || self.letters.iter().any(|letter| letter.id == *id)
+    }
+
+    /// Whether one more letter of this size fits.
+    pub fn has_room_for(&self, payload: &Payload) -> bool {
+        let bytes: usize = self.letters.iter().map(|letter| letter.payload.weight()).sum();
+        self.letters.len() < MAILBOX_LETTERS_MAX && bytes + payload.weight() <= MAILBOX_BYTES_MAX
+    }
+
+    /// The oldest letter of this name.
+    pub fn first(&self, name: &SignalName) -> Option<&Letter> {
+        self.letters.iter().find(|letter| letter.name == *name)
+    }
+
+    /// Whether any letter has one of these names.
+    pub fn holds_any(&self, names: &[SignalName]) -> bool {
+        self.letters.iter().any(|letter| names.contains(&letter.name))
+    }
+
+    /// Appends a letter.
+    pub(crate) fn accept(&mut self, letter: Letter) {
+        self.letters.push(letter);
+        self.seq = self.seq.next();
+    }
+
+    /// Removes these letters and remembers their ids.
+    pub(crate) fn consume(&mut self, ids: &[SignalId]) {
+        self.letters.retain(|letter| !ids.contains(&letter.id));
+        self.seen.extend(ids.iter().cloned());
+        let surplus = self.seen.len().saturating_sub(SIGNALS_SEEN_MAX);
+        self.seen.drain(..surplus);
+    }
+}

@@ -1,0 +1,119 @@
+//! Effects that may have happened: a run does not end, and does not forget, before they are settled.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod make;
+
+use make::{
+    RULES, T0, acquire, at, at_work, committed, end, failure, inline, keyed, moment, place, succeeded, unknown,
+    with_cancel, write,
+};
+use serde_json::json;
+use stepwell_core::decide::{Resume, StepEnd, StepOutcome, Then, cancel_parked, commit, resume};
+use stepwell_core::limits::LEDGER_RECORDS_MAX;
+use stepwell_core::write::Write;
+use stepwell_core::{Checkpoint, Class, EffectRecord, Outcome, ParkReason, Phase, RetryPolicy, Status};
+
+const IDEMPOTENT: Class = Class::Idempotent(None);
+
+fn ending(outcome: StepOutcome, effects: Vec<EffectRecord>) -> Checkpoint {
+    let held = at_work();
+    let decision = commit(&held, StepEnd { effects, ..end(outcome) }, RULES, moment(T0), false).unwrap();
+    committed(&held, T0, decision.commit)
+}
+
+fn ways_to_end() -> [(&'static str, StepOutcome); 3] {
+    let retry = StepOutcome::Retry { failure: failure("busy"), policy: RetryPolicy::none(), at_least: None };
+    [
+        ("complete", StepOutcome::Complete { output: inline(&json!("done")) }),
+        ("fail", StepOutcome::Fail { failure: failure("no") }),
+        ("no attempts left", retry),
+    ]
+}
+
+fn parked_for(run: &Checkpoint) -> String {
+    match &run.progress.status {
+        Status::Parked { reason: ParkReason::UnknownOutcome { what }, .. } => what.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_run_with_an_open_effect_is_parked_instead_of_ended() {
+    for (name, outcome) in ways_to_end() {
+        let run = ending(outcome, vec![succeeded("fetch"), unknown("mail", IDEMPOTENT)]);
+        assert!(parked_for(&run).contains("effect mail"), "{name}: {}", parked_for(&run));
+        assert!(parked_for(&run).contains("no answer"), "{name}: {}", parked_for(&run));
+        assert_eq!(run.progress.journal.len(), 2, "{name}: what is known is kept");
+    }
+}
+
+#[test]
+fn a_read_that_may_have_happened_holds_nothing_up() {
+    for (name, outcome) in ways_to_end() {
+        let run = ending(outcome, vec![unknown("fetch", Class::Read)]);
+        assert!(run.progress.status.phase().is_ended(), "{name}: {:?}", run.progress.status);
+    }
+}
+
+#[test]
+fn an_open_effect_stays_with_the_run_and_holds_up_its_end() {
+    let goto = StepOutcome::Goto { place: place("Send") };
+    let run = ending(goto, vec![unknown("mail", IDEMPOTENT), succeeded("fetch")]);
+    assert_eq!(run.progress.ledger.iter().map(|record| record.name.as_str()).collect::<Vec<_>>(), ["mail"]);
+
+    let held = acquire(&run, at(1)).unwrap();
+    let complete = StepOutcome::Complete { output: inline(&json!("done")) };
+    let decision = commit(&held, end(complete.clone()), RULES, moment(at(1)), false).unwrap();
+    assert_eq!(decision.then, Then::Ended);
+    assert!(parked_for(&committed(&held, at(1), decision.commit)).contains("effect mail"));
+
+    // Once a later visit has settled it, nothing is in the way.
+    let settled = EffectRecord { outcome: Outcome::Succeeded(inline(&json!(1))), ..unknown("mail", IDEMPOTENT) };
+    let end = StepEnd { effects: vec![settled], ..end(complete) };
+    let decision = commit(&held, end, RULES, moment(at(1)), false).unwrap();
+    assert_eq!(committed(&held, at(1), decision.commit).progress.status.phase(), Phase::Completed);
+}
+
+#[test]
+fn a_ledger_that_is_full_keeps_what_is_open() {
+    let mut effects = vec![keyed("mail", "first", Outcome::Unknown { since: T0, evidence: "no answer".into() })];
+    let done = || Outcome::Succeeded(inline(&json!("ok")));
+    effects.extend((0..LEDGER_RECORDS_MAX + 2).map(|n| keyed("book", &n.to_string(), done())));
+    let held = at_work();
+    let goto = StepOutcome::Goto { place: place("Send") };
+    let decision = commit(&held, StepEnd { effects, ..end(goto) }, RULES, moment(T0), false).unwrap();
+    assert_eq!(decision.commit.spill.len(), 3);
+    assert!(decision.commit.spill.iter().all(|record| !record.is_open()));
+    assert_eq!(decision.commit.progress.ledger[0].name, "mail");
+}
+
+#[test]
+fn resuming_is_a_persons_word_on_the_open_effects_and_only_then() {
+    let act = Resume { by: "ann".into(), why: None };
+    let complete = StepOutcome::Complete { output: inline(&json!("done")) };
+    let mut parked = ending(complete, vec![unknown("mail", IDEMPOTENT)]);
+    parked.hold.tried_since = Some(T0);
+    let (amend, _) = resume(&parked, &act, at(9)).unwrap();
+    // It is asked again under its key, its window begins now, and until it answers it stays open.
+    let Outcome::Unknown { since, evidence } = &amend.progress.journal[0].outcome else { panic!("{amend:?}") };
+    assert_eq!((*since, evidence.as_str(), amend.tried_since), (at(9), "resumed by ann", None));
+
+    parked.progress.status = Status::Parked { reason: ParkReason::Poison { acquires: 5 }, at: T0 };
+    let (amend, _) = resume(&parked, &act, at(9)).unwrap();
+    assert_eq!(amend.progress.journal, parked.progress.journal, "nobody has spoken of the effect");
+    assert_eq!(amend.tried_since, Some(T0), "what crashed attempts may have done stays open");
+}
+
+#[test]
+fn a_parked_run_is_cancelled_without_a_worker() {
+    let complete = StepOutcome::Complete { output: inline(&json!("done")) };
+    let parked = ending(complete, vec![succeeded("fetch"), unknown("mail", IDEMPOTENT)]);
+    assert_eq!(cancel_parked(&parked, T0).unwrap(), None, "nobody has asked");
+    let amend = cancel_parked(&with_cancel(&parked), at(5)).unwrap().unwrap();
+    let run = write(&with_cancel(&parked), at(5), Write::Amend(Box::new(amend))).unwrap();
+    let Status::Cancelled { certificate, .. } = &run.progress.status else { panic!("{run:?}") };
+    assert_eq!((certificate.confirmed, certificate.failed), (1, 0));
+    assert_eq!(certificate.uncertain.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["mail"]);
+
+    assert_eq!(cancel_parked(&with_cancel(&at_work()), T0).unwrap(), None, "a live run is its worker's to end");
+}
