@@ -1,0 +1,111 @@
+//! The store of checkpoints, and of what lies beside them: log entries, history segments, spilled effects, two indexes.
+
+use async_trait::async_trait;
+use stepwell_core::decide::DueRun;
+use stepwell_core::history::Segment;
+use stepwell_core::write::WriteRequest;
+use stepwell_core::{
+    Checkpoint, EffectKey, EffectRecord, Json, LogId, Phase, Revision, RunId, Timestamp, WorkflowName,
+};
+
+use crate::StoreError;
+
+/// The answer to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Its condition held. The checkpoint as it is now, with what others added to mailbox and cancellation.
+    Applied(Box<Checkpoint>),
+    /// Its condition did not hold; nothing was written. The checkpoint that refused it, `None` when there is no such run.
+    Refused(Option<Box<Checkpoint>>),
+}
+
+/// One page of a listing, and where the next begins. `next` is opaque and only good for the same query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// What was found.
+    pub items: Vec<T>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// A page of runs that are due.
+pub type DuePage = Page<DueRun>;
+
+/// Which runs to list. All conditions hold together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only this workflow.
+    pub workflow: Option<WorkflowName>,
+    /// Only this stored phase (leases and cancellations do not show in it).
+    pub phase: Option<Phase>,
+    /// At most this many, 1 to [`stepwell_core::limits::PAGE_MAX`].
+    pub limit: usize,
+    /// Go on after a page: its `next`.
+    pub after: Option<String>,
+}
+
+/// A run as the list index shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    /// Which run.
+    pub run: RunId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// Its stored phase.
+    pub phase: Phase,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When it wakes by itself.
+    pub wakes_at: Option<Timestamp>,
+}
+
+/// Checkpoints and what lies beside them. See each method for what is atomic and what a crash leaves behind.
+///
+/// Every write is one [`WriteRequest`]; what it does is defined by [`stepwell_core::write::apply`], and an implementation
+/// answers exactly as that function would on the stored checkpoint.
+#[async_trait]
+pub trait CheckpointStore: Send + Sync {
+    /// Carries out one conditional write.
+    ///
+    /// - **Atomic** on the checkpoint: condition and change are one. Two writes on one run are ordered.
+    /// - **Durable** once it has answered [`Written::Applied`].
+    /// - A commit's log entries, history segment and spilled effects are durable not later than the commit. They may
+    ///   become visible before it; entries beyond the length that the state counts are overwritten by whoever appends next.
+    ///   A commit that is refused must not overwrite one that counts: a worker that was fenced is still about.
+    /// - A request that was applied already ([`stepwell_core::write::is_applied`]) answers `Applied` again.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`] when it may have been applied; with every other error nothing was written.
+    /// [`StoreError::Invalid`] when a start, commit, signal or amendment would make the checkpoint larger than
+    /// [`CHECKPOINT_BYTES_MAX`](stepwell_core::limits::CHECKPOINT_BYTES_MAX), give or take a kilobyte. The other writes are
+    /// never refused for size: a run at the limit must still be taken up, and ended.
+    async fn write(&self, request: &WriteRequest) -> Result<Written, StoreError>;
+
+    /// Reads a checkpoint, consistently: it sees every write that was answered before. `None` when there is no such run;
+    /// a run that cannot be read is an error, never `None`.
+    async fn load(&self, run: &RunId) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Reads entries of a log, from `first`, at most `limit`, in order. It ends at the first entry that is missing. The
+    /// caller knows from the state how many count.
+    async fn log(&self, run: &RunId, log: LogId, first: u64, limit: usize) -> Result<Vec<Json>, StoreError>;
+
+    /// Reads an effect that was spilled from the ledger.
+    async fn effect(&self, run: &RunId, key: &EffectKey) -> Result<Option<EffectRecord>, StoreError>;
+
+    /// Reads history segments in order, from the one that holds `from`, at most `limit`. Fewer than that were all there
+    /// are. The newest entries are in the checkpoint.
+    async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError>;
+
+    /// Lists live runs whose mark is not after `until`, earliest mark first. Eventually consistent: a candidate may have
+    /// moved on, and a fresh one may be missing for a while. `limit` is 1 to [`stepwell_core::limits::PAGE_MAX`].
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for another limit, or an `after` that no page has given.
+    async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError>;
+
+    /// Lists runs, newest first. Eventually consistent.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit that is none, or an `after` that no page of this query has given.
+    async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError>;
+}
