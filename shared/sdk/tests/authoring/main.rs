@@ -1,0 +1,12 @@
+//! What a workflow author may rely on, against a host in memory whose clock moves only when it is told to.
+// A test may stop at the first surprise, its helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod effects;
+mod errors;
+mod host;
+mod outcomes;
+mod registry;
+mod signals;
+mod steps;
+mod values;
