@@ -1,0 +1,300 @@
+//! One attempt of a step: load, run under time-out, lease renewal and panic guard, and say how it ended.
+
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use stepwell::host::{
+    ErrorMeans, HostedWorkflow, NextPlace, PlaceText, PrepareError, PreparedStep, StepNext, StepRecord, Visiting,
+    WaitUntil,
+};
+use stepwell::{Cx, Registry, StepPolicy};
+use stepwell_core::decide::{StepEnd, StepOutcome};
+use stepwell_core::write::LogAppend;
+use stepwell_core::{
+    Checkpoint, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp, Usage,
+};
+
+use stepwell_ports::BlobError;
+
+use crate::Ports;
+use crate::host::TurnHost;
+use crate::payload::{self, PayloadError};
+
+/// How an attempt ended.
+pub(crate) enum Attempted {
+    /// It ended; the run has to be told.
+    Ended {
+        end: Box<StepEnd>,
+        /// How long the next step may take.
+        next_timeout: Duration,
+    },
+    /// Another worker holds the run: nothing more is to be written.
+    Lost,
+}
+
+/// What the code that ran makes of the place it found.
+enum Ran {
+    Next(StepNext),
+    Means(ErrorMeans),
+}
+
+/// When code that does not know a run is tried again: a rolling deploy is over by then, or a person is needed.
+fn incompatible_retry() -> RetryPolicy {
+    RetryPolicy::default()
+        .max_attempts(8)
+        .first_delay(Duration::from_secs(5))
+        .max_delay(Duration::from_mins(2))
+        .without_jitter()
+}
+
+/// Runs the step that the run stands at, once.
+pub(crate) async fn attempt(ports: &Ports, registry: &Registry, held: &Checkpoint, host: &Arc<TurnHost>) -> Attempted {
+    let started = ports.clock.now();
+    let prepared = prepare(ports, registry, held).await;
+    let (step, version, note, policy, record, ran) = match prepared {
+        Err(means) => {
+            let version = held.progress.version;
+            let record = StepRecord::of_earlier(held.progress.journal.clone());
+            (held.progress.place.step(), version, None, StepPolicy::default(), record, Ran::Means(means))
+        }
+        Ok((workflow, step)) => {
+            let (name, note, policy) = (step.step().to_owned(), step.note().map(str::to_owned), step.policy().clone());
+            let cx = Arc::new(Cx::new(visiting(held), Arc::clone(host) as Arc<_>));
+            let ran = run(ports, step, &policy, &cx, host).await;
+            (name, workflow.version(), note, policy, cx.recorded(), ran)
+        }
+    };
+    let took = ports.clock.now().since(started);
+    let ended = Ended { ports, run: &held.run, policy: &policy, logs: held.progress.logs };
+    let Some((outcome, appends, logs, next_timeout)) = ended.outcome(ran).await else {
+        return Attempted::Lost;
+    };
+    let used = record.used();
+    let bytes = used.bytes + blob_bytes(&outcome);
+    let mut end = StepEnd {
+        step,
+        version,
+        outcome,
+        consumed: record.taken().to_vec(),
+        used: Usage { writes: host.take_renewals(), bytes, ..used },
+        effects: record.journal,
+        appends,
+        logs,
+        took,
+        note,
+    };
+    match store_results(ports, &held.run, &mut end).await {
+        Ok(bytes) => end.used.bytes += bytes,
+        Err(error) => match means_outcome(unusable(&error), &policy) {
+            Some(outcome) => end.outcome = outcome,
+            None => return Attempted::Lost,
+        },
+    }
+    Attempted::Ended { end: Box::new(end), next_timeout }
+}
+
+/// Bytes of the value that went to a blob on the way.
+fn blob_bytes(outcome: &StepOutcome) -> u64 {
+    match outcome {
+        StepOutcome::Goto { place: Place::At { state: Payload::Blob(blob), .. } }
+        | StepOutcome::Wait { place: Place::At { state: Payload::Blob(blob), .. }, .. }
+        | StepOutcome::Complete { output: Payload::Blob(blob) } => blob.size,
+        StepOutcome::Goto { .. }
+        | StepOutcome::Wait { .. }
+        | StepOutcome::Complete { .. }
+        | StepOutcome::Fail { .. }
+        | StepOutcome::Retry { .. }
+        | StepOutcome::Park { .. } => 0,
+    }
+}
+
+/// Results that will be in the checkpoint: those of the run when the step has ended, all of them when it has not. Returns
+/// the bytes that went to blobs.
+async fn store_results(ports: &Ports, run: &RunId, end: &mut StepEnd) -> Result<u64, PayloadError> {
+    let step_is_over = match end.outcome {
+        StepOutcome::Goto { .. } | StepOutcome::Wait { .. } | StepOutcome::Complete { .. } => true,
+        StepOutcome::Fail { .. } | StepOutcome::Retry { .. } | StepOutcome::Park { .. } => false,
+    };
+    let kept = end.effects.iter_mut().filter(|record| record.of_run || !step_is_over);
+    payload::store_results(&*ports.blobs, run, payload::RESULT_INLINE_BYTES_MAX, kept).await
+}
+
+fn visiting(held: &Checkpoint) -> Visiting {
+    let progress = &held.progress;
+    Visiting {
+        run: held.run.clone(),
+        workflow: held.workflow.clone(),
+        visit: progress.visit,
+        failed_attempts: progress.trouble.as_ref().map_or(0, |trouble| trouble.failed),
+        earlier_try: held.crashed_since(),
+        letters: held.mailbox.letters.clone(),
+        journal: progress.journal.clone(),
+        ledger: progress.ledger.clone(),
+        has_spilled: progress.spilled > 0,
+        logs: progress.logs,
+    }
+}
+
+type Prepared = (Arc<dyn HostedWorkflow>, Box<dyn PreparedStep>);
+
+async fn prepare(ports: &Ports, registry: &Registry, held: &Checkpoint) -> Result<Prepared, ErrorMeans> {
+    let Some(workflow) = registry.get(&held.workflow) else {
+        return Err(incompatible(format!("this program has no workflow {}", held.workflow)));
+    };
+    let load = async |payload: &Payload| payload::load(&*ports.blobs, payload).await.map_err(|error| unusable(&error));
+    let place = match &held.progress.place {
+        Place::Fresh { input } => PlaceText::Fresh { input: load(input).await? },
+        Place::At { cursor, state } => {
+            let (cursor, version) = (cursor.clone(), held.progress.version);
+            PlaceText::At { cursor, state: load(state).await?, version }
+        }
+    };
+    // `begin`, `policy` and `migrate` are the author's code as much as a step is.
+    match catch_unwind(AssertUnwindSafe(|| workflow.prepare(place))) {
+        Ok(Ok(step)) => Ok((Arc::clone(workflow), step)),
+        Ok(Err(PrepareError::Input(misfit))) => {
+            Err(ErrorMeans::Fail(Failure::new(FailureKind::Input, misfit.to_string())))
+        }
+        Ok(Err(PrepareError::Incompatible(what))) => Err(incompatible(what.missing)),
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
+
+fn incompatible(missing: String) -> ErrorMeans {
+    let failure = Failure::new(FailureKind::Incompatible, missing);
+    ErrorMeans::Retry { failure, policy: Some(Box::new(incompatible_retry())), at_least: None }
+}
+
+/// What a value that cannot be loaded or stored means: later if the store is away, a person otherwise.
+fn unusable(error: &PayloadError) -> ErrorMeans {
+    match error {
+        PayloadError::Blob(BlobError::Unavailable(_)) => {
+            let failure = Failure::new(FailureKind::Error, error.to_string());
+            ErrorMeans::Retry { failure, policy: None, at_least: None }
+        }
+        PayloadError::Blob(BlobError::Missing { .. } | BlobError::Altered { .. } | BlobError::TooLarge { .. })
+        | PayloadError::TooLarge { .. }
+        | PayloadError::NoJson { .. } => ErrorMeans::Park(ParkReason::Data { what: error.to_string() }),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ErrorMeans {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into());
+    let failure = Failure::new(FailureKind::Panic, format!("the step panicked: {text}"));
+    ErrorMeans::Retry { failure, policy: None, at_least: None }
+}
+
+/// Runs the author's step until it ends, takes too long, or the run is lost.
+async fn run(
+    ports: &Ports,
+    step: Box<dyn PreparedStep>,
+    policy: &StepPolicy,
+    cx: &Arc<Cx>,
+    host: &Arc<TurnHost>,
+) -> Ran {
+    let running = AssertUnwindSafe(step.run(Arc::clone(cx))).catch_unwind();
+    let timeout = ports.clock.sleep(policy.timeout);
+    host.begin(ports.clock.now().plus(policy.timeout));
+    // The order matters: a step that has ended has ended, whatever the time.
+    tokio::select! {
+        biased;
+        ended = running => match ended {
+            Ok(Ok(next)) => Ran::Next(next),
+            Ok(Err(error)) => Ran::Means(error.into()),
+            Err(panic) => Ran::Means(panicked(&*panic)),
+        },
+        () = timeout => {
+            let message = format!("the step took longer than {:?}; it may have been cut in the middle", policy.timeout);
+            let failure = Failure::new(FailureKind::Timeout, message);
+            Ran::Means(ErrorMeans::Retry { failure, policy: None, at_least: None })
+        }
+        // Beside the step: a store that is slow to renew does not hold it up.
+        () = host.keep_lease() => Ran::Means(ErrorMeans::Lost),
+    }
+}
+
+/// Turns what the code said into what the core decides on.
+struct Ended<'a> {
+    ports: &'a Ports,
+    run: &'a RunId,
+    policy: &'a StepPolicy,
+    logs: u32,
+}
+
+/// The outcome, what was appended to logs, how many logs there are, how long the next step may take. `None`: lost.
+type Told = Option<(StepOutcome, Vec<LogAppend>, u32, Duration)>;
+
+impl Ended<'_> {
+    async fn outcome(&self, ran: Ran) -> Told {
+        match ran {
+            Ran::Next(next) => self.next(next).await,
+            Ran::Means(means) => self.nothing_kept(means),
+        }
+    }
+
+    /// Nothing of the step counts but its effects.
+    fn nothing_kept(&self, means: ErrorMeans) -> Told {
+        Some((means_outcome(means, self.policy)?, Vec::new(), self.logs, Duration::ZERO))
+    }
+
+    async fn next(&self, next: StepNext) -> Told {
+        let appends = match &next {
+            StepNext::Goto(place) | StepNext::Wait { place, .. } => &place.appends,
+            StepNext::Complete { appends, .. } => appends,
+        };
+        if let Err(error) = payload::check_entries(appends) {
+            return self.nothing_kept(unusable(&error));
+        }
+        match next {
+            StepNext::Goto(next) => self.at(next, |place| StepOutcome::Goto { place }).await,
+            StepNext::Wait { place, on, until } => {
+                let until = self.until(until);
+                self.at(place, |place| StepOutcome::Wait { place, on, until }).await
+            }
+            StepNext::Complete { output, appends, logs } => {
+                match payload::store(&*self.ports.blobs, self.run, "the output", output).await {
+                    Ok(output) => Some((StepOutcome::Complete { output }, appends, logs, Duration::ZERO)),
+                    Err(error) => self.nothing_kept(unusable(&error)),
+                }
+            }
+        }
+    }
+
+    async fn at(&self, next: NextPlace, outcome: impl FnOnce(Place) -> StepOutcome) -> Told {
+        let NextPlace { cursor, state, appends, logs, timeout } = next;
+        match payload::store(&*self.ports.blobs, self.run, "the state", state).await {
+            Ok(state) => Some((outcome(Place::At { cursor, state }), appends, logs, timeout)),
+            Err(error) => self.nothing_kept(unusable(&error)),
+        }
+    }
+
+    fn until(&self, until: WaitUntil) -> Option<Timestamp> {
+        match until {
+            WaitUntil::Forever => None,
+            WaitUntil::Time(time) => Some(time),
+            WaitUntil::After(duration) => Some(self.ports.clock.now().plus(duration)),
+        }
+    }
+}
+
+fn means_outcome(means: ErrorMeans, step: &StepPolicy) -> Option<StepOutcome> {
+    match means {
+        ErrorMeans::Retry { failure, policy, at_least } => {
+            let policy = policy.map_or_else(|| step.retry.clone(), |policy| *policy);
+            Some(StepOutcome::Retry { failure, policy, at_least })
+        }
+        ErrorMeans::Fail(failure) => Some(StepOutcome::Fail { failure }),
+        ErrorMeans::Park(reason) => Some(StepOutcome::Park { reason }),
+        // The commit learns of the cancellation by its own condition; until then this is one more attempt.
+        ErrorMeans::Cancelled(failure) => {
+            let policy = RetryPolicy::default().every(Duration::ZERO);
+            Some(StepOutcome::Retry { failure, policy, at_least: None })
+        }
+        ErrorMeans::Lost => None,
+    }
+}

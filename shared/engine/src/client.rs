@@ -1,0 +1,319 @@
+//! Starting runs, looking at them, speaking to them.
+
+use std::sync::Arc;
+
+use stepwell::{Registry, fingerprint};
+use stepwell_core::decide::{self, Resume, ResumeRefused};
+use stepwell_core::history::{Entry, Segment};
+use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
+use stepwell_core::write::{Refusal, Start, Write};
+use stepwell_core::{
+    CancelRequest, Checkpoint, Json, Letter, Message, Payload, Revision, RunId, SignalId, SignalName, Ticket,
+    Timestamp, WorkflowName,
+};
+use stepwell_ports::{Envelope, ListQuery, Page, RunSummary};
+
+use crate::commit::{Carried, carry_out};
+use crate::payload::{self, PayloadError};
+use crate::{ClientError, Ports};
+
+/// Starts runs, looks at them, speaks to them.
+#[derive(Clone)]
+pub struct Client {
+    ports: Ports,
+    registry: Arc<Registry>,
+}
+
+/// A run to start.
+#[derive(Clone, Debug)]
+pub struct StartRequest {
+    /// Of which workflow.
+    pub workflow: WorkflowName,
+    /// With which input.
+    pub input: Json,
+    /// The caller's idempotency key: a second start with the same key and input is the same run.
+    pub key: Option<String>,
+}
+
+/// A run that was started, now or before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Which run.
+    pub run: RunId,
+    /// Whether this request has started it; `false` when the key had done so before.
+    pub new: bool,
+}
+
+/// A signal to send.
+#[derive(Clone, Debug)]
+pub struct SignalRequest {
+    /// To which run.
+    pub run: RunId,
+    /// Which signal.
+    pub name: SignalName,
+    /// What it says.
+    pub payload: Json,
+    /// Its id: a second one with the same id is the same signal. Made up when not given.
+    pub id: Option<SignalId>,
+}
+
+/// What became of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignalAnswer {
+    /// Its id.
+    pub id: SignalId,
+    /// Whether this request has delivered it; `false` when it had arrived before.
+    pub new: bool,
+}
+
+/// What became of a request to cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CancelAnswer {
+    /// The request that stands: the first one.
+    pub request: CancelRequest,
+    /// Whether that is this one.
+    pub new: bool,
+}
+
+/// One entry of a run's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    /// The revision that its commit made.
+    pub revision: Revision,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub entry: Entry,
+}
+
+impl Client {
+    /// A client for these workflows.
+    pub fn new(ports: Ports, registry: Arc<Registry>) -> Self {
+        Self { ports, registry }
+    }
+
+    /// Starts a run. One write and one message.
+    ///
+    /// # Errors
+    /// An unknown workflow, an input that does not fit, a key that was used with another input: nothing was started.
+    pub async fn start(&self, request: StartRequest) -> Result<Started, ClientError> {
+        let StartRequest { workflow, input, key } = request;
+        let Some(hosted) = self.registry.get(&workflow) else {
+            let known = self.registry.names().map(WorkflowName::as_str).collect::<Vec<_>>().join(", ");
+            return Err(ClientError::UnknownWorkflow { name: workflow, known });
+        };
+        hosted.check_input(&input)?;
+        let value: serde_json::Value = input.parse().map_err(|error| ClientError::Value(error.to_string()))?;
+        let input_digest = fingerprint(&value).map_err(|problem| ClientError::Value(format!("the input {problem}")))?;
+        let run = match &key {
+            Some(key) => RunId::for_key(&workflow, key),
+            None => self.ports.ids.run_id(),
+        };
+        let input = self.payload(&run, "the input", input).await?;
+        let (version, step_limit) = (hosted.version(), hosted.max_steps().max(1));
+        let start = Start { workflow, version, input, input_digest, step_limit };
+        let (ticket, new) = match carry_out(&self.ports, &run, Write::Start(Box::new(start))).await {
+            Carried::Applied(checkpoint) => (checkpoint.progress.ticket, true),
+            Carried::Refused(Refusal::Exists, Some(current)) if current.input_digest == input_digest => {
+                // Its starter may have died before it sent the message. One too many is harmless.
+                match decide::wake(&current, self.ports.clock.now()) {
+                    Some(send) => (send.ticket, false),
+                    None => return Ok(Started { run, new: false }),
+                }
+            }
+            Carried::Refused(..) => return Err(ClientError::KeyConflict { run }),
+            Carried::Failed(error) => return Err(error.into()),
+        };
+        self.send(&run, ticket).await?;
+        Ok(Started { run, new })
+    }
+
+    /// Looks at a run.
+    ///
+    /// # Errors
+    /// [`ClientError::NoSuchRun`] when there is none.
+    pub async fn get(&self, run: &RunId) -> Result<Checkpoint, ClientError> {
+        self.ports.store.load(run).await?.ok_or_else(|| ClientError::NoSuchRun(run.clone()))
+    }
+
+    /// The value of a payload: state, output.
+    ///
+    /// # Errors
+    /// When it is a blob that is missing or altered.
+    pub async fn value(&self, payload: &Payload) -> Result<Json, ClientError> {
+        payload::load(&*self.ports.blobs, payload).await.map_err(value_error)
+    }
+
+    /// Lists runs, newest first.
+    ///
+    /// # Errors
+    /// A page token that is none.
+    pub async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, ClientError> {
+        Ok(self.ports.store.list(query).await?)
+    }
+
+    /// A run's history, oldest first, from this revision on.
+    ///
+    /// # Errors
+    /// [`ClientError::NoSuchRun`] when there is no such run.
+    pub async fn history(&self, run: &RunId, from: Revision) -> Result<Vec<HistoryEntry>, ClientError> {
+        let checkpoint = self.get(run).await?;
+        let mut entries = Vec::new();
+        let mut next = from;
+        loop {
+            let page = self.ports.store.history(run, next, PAGE_MAX).await?;
+            for segment in &page {
+                entries.extend(entries_of(segment));
+                next = Revision(segment.from.0 + segment.entries.len() as u64);
+            }
+            if page.len() < PAGE_MAX {
+                break;
+            }
+        }
+        let tail = &checkpoint.progress.tail;
+        entries.extend(entries_of(tail));
+        // A segment written while this was read may repeat what the tail held.
+        entries.sort_by_key(|entry| entry.revision);
+        entries.dedup_by_key(|entry| entry.revision);
+        entries.retain(|entry| entry.revision >= from);
+        Ok(entries)
+    }
+
+    /// Sends a signal: one write, and a message if the run is due now and nobody holds it.
+    ///
+    /// # Errors
+    /// A run that is not there or has ended, a signal that its workflow does not accept, a payload that does not fit, a full
+    /// mailbox: nothing was delivered.
+    pub async fn signal(&self, request: SignalRequest) -> Result<SignalAnswer, ClientError> {
+        let SignalRequest { run, name, payload, id } = request;
+        let checkpoint = self.get(&run).await?;
+        if let Some(hosted) = self.registry.get(&checkpoint.workflow) {
+            hosted.check_signal(&name, &payload)?;
+        }
+        let fresh = id.is_none();
+        let id = id.unwrap_or_else(|| self.ports.ids.signal_id());
+        let payload = self.payload(&run, "the signal's payload", payload).await?;
+        let letter = Letter { id: id.clone(), name, payload, at: self.ports.clock.now() };
+        match carry_out(&self.ports, &run, Write::Signal(Box::new(letter))).await {
+            Carried::Applied(after) => {
+                self.wake(&after).await?;
+                Ok(SignalAnswer { id, new: true })
+            }
+            Carried::Refused(Refusal::Duplicate, Some(current)) => {
+                // Its first sender may have died before it sent the message. An id that was made up here is known only if
+                // the reply to the first try was lost.
+                self.wake(&current).await?;
+                Ok(SignalAnswer { id, new: fresh })
+            }
+            Carried::Refused(Refusal::MailboxFull, _) => Err(ClientError::MailboxFull(run)),
+            Carried::Refused(refusal, current) => Err(refused(run, refusal, current.as_deref(), "signal")),
+            Carried::Failed(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks for the end of a run. The first request stands; the run ends when its current step has, or at once.
+    ///
+    /// # Errors
+    /// A run that is not there or has ended.
+    pub async fn cancel(&self, run: &RunId, by: &str, why: Option<String>) -> Result<CancelAnswer, ClientError> {
+        check_words("the name", by)?;
+        check_words("the reason", why.as_deref().unwrap_or_default())?;
+        let request = CancelRequest { by: by.to_owned(), why, at: self.ports.clock.now() };
+        match carry_out(&self.ports, run, Write::Cancel(request.clone())).await {
+            Carried::Applied(after) => {
+                self.end_parked(&after).await?;
+                self.wake(&after).await?;
+                let stands = after.cancel.unwrap_or_else(|| request.clone());
+                let new = stands == request;
+                Ok(CancelAnswer { request: stands, new })
+            }
+            Carried::Refused(refusal, current) => {
+                Err(refused(run.clone(), refusal, current.as_deref(), "cancellation"))
+            }
+            Carried::Failed(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets a parked run go on. Recorded in its history with who and why.
+    ///
+    /// # Errors
+    /// A run that is not there or not parked.
+    pub async fn resume(&self, run: &RunId, act: &Resume) -> Result<(), ClientError> {
+        check_words("the name", &act.by)?;
+        check_words("the reason", act.why.as_deref().unwrap_or_default())?;
+        let current = self.get(run).await?;
+        let (amend, send) = match decide::resume(&current, act, self.ports.clock.now()) {
+            Ok(decided) => decided,
+            Err(ResumeRefused::NotParked(phase)) => return Err(ClientError::NotParked { run: run.clone(), phase }),
+            Err(ResumeRefused::Illegal(illegal)) => return Err(illegal.into()),
+        };
+        match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
+            Carried::Applied(_) => self.send(run, send.ticket).await,
+            Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
+            Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), "resumption")),
+            Carried::Failed(error) => Err(error.into()),
+        }
+    }
+
+    /// No worker touches a parked run, so its cancellation is written here. If it was resumed meanwhile, its next turn ends it.
+    async fn end_parked(&self, cancelled: &Checkpoint) -> Result<(), ClientError> {
+        let Some(amend) = decide::cancel_parked(cancelled, self.ports.clock.now())? else {
+            return Ok(());
+        };
+        match carry_out(&self.ports, &cancelled.run, Write::Amend(Box::new(amend))).await {
+            Carried::Applied(_) | Carried::Refused(..) => Ok(()),
+            Carried::Failed(error) => Err(error.into()),
+        }
+    }
+
+    async fn payload(&self, run: &RunId, what: &'static str, value: Json) -> Result<Payload, ClientError> {
+        payload::store(&*self.ports.blobs, run, what, value).await.map_err(value_error)
+    }
+
+    async fn wake(&self, after: &Checkpoint) -> Result<(), ClientError> {
+        match decide::wake(after, self.ports.clock.now()) {
+            Some(send) => self.send(&after.run, send.ticket).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&self, run: &RunId, ticket: Ticket) -> Result<(), ClientError> {
+        let message = Message { run: run.clone(), ticket };
+        let envelope = Envelope { message, delay: core::time::Duration::ZERO };
+        self.ports.queue.send(&[envelope]).await.map_err(|error| ClientError::NotSent { run: run.clone(), error })
+    }
+}
+
+fn entries_of(segment: &Segment) -> impl Iterator<Item = HistoryEntry> {
+    segment.entries.iter().zip(segment.from.0..).map(|(entry, revision)| HistoryEntry {
+        revision: Revision(revision),
+        at: segment.at.plus(core::time::Duration::from_millis(entry.at)),
+        entry: entry.clone(),
+    })
+}
+
+/// A name or reason rides in the checkpoint and in the history, so it is bounded.
+fn check_words(what: &str, words: &str) -> Result<(), ClientError> {
+    if words.len() <= WORDS_BYTES_MAX {
+        return Ok(());
+    }
+    Err(ClientError::Value(format!(
+        "{what} has {} bytes, at most {WORDS_BYTES_MAX} are taken: say it shorter",
+        words.len()
+    )))
+}
+
+fn value_error(error: PayloadError) -> ClientError {
+    match error {
+        PayloadError::Blob(error) => error.into(),
+        PayloadError::TooLarge { .. } | PayloadError::NoJson { .. } => ClientError::Value(error.to_string()),
+    }
+}
+
+fn refused(run: RunId, refusal: Refusal, current: Option<&Checkpoint>, what: &'static str) -> ClientError {
+    match (refusal, current) {
+        (Refusal::NoSuchRun, _) | (_, None) => ClientError::NoSuchRun(run),
+        (Refusal::Ended, Some(current)) => ClientError::Ended { run, phase: current.progress.status.phase(), what },
+        (_, Some(_)) => ClientError::MovedOn(run),
+    }
+}

@@ -1,0 +1,172 @@
+//! Errors of the engine and the client, cut by what the caller can do.
+
+use stepwell::{EdgeError, RegistryProblem};
+use stepwell_core::decide::Illegal;
+use stepwell_core::{NameError, Phase, RunId, WorkflowName};
+use stepwell_ports::{BlobError, QueueError, StoreError};
+
+/// An engine that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The registry is wrong. All its problems.
+    #[error("the registry cannot be used: {}", list(.0))]
+    Registry(Vec<RegistryProblem>),
+}
+
+fn list(problems: &[RegistryProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What a request to the client can fail with. Unless it says otherwise, nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No such workflow here.
+    #[error("there is no workflow {name}; this program knows: {known}")]
+    UnknownWorkflow {
+        /// What was asked for.
+        name: WorkflowName,
+        /// What there is.
+        known: String,
+    },
+    /// A value from outside does not fit.
+    #[error(transparent)]
+    Misfit(#[from] EdgeError),
+    /// A name or id that cannot be used.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The value cannot be taken.
+    #[error("{0}")]
+    Value(String),
+    /// There is no such run.
+    #[error("there is no run {0}; `stepwell list` shows those there are")]
+    NoSuchRun(RunId),
+    /// The key was used for another input.
+    #[error("the key was used before, for run {run}, with another input; use a new key, or start with the same input")]
+    KeyConflict {
+        /// The run that has the key.
+        run: RunId,
+    },
+    /// The run has ended.
+    #[error("run {run} has {phase}: it takes no {what} any more")]
+    Ended {
+        /// Which run.
+        run: RunId,
+        /// How it ended.
+        phase: Phase,
+        /// What was asked of it.
+        what: &'static str,
+    },
+    /// Its mailbox is full.
+    #[error("the mailbox of run {0} is full: it has not consumed what it was sent; try again later, nothing is lost")]
+    MailboxFull(RunId),
+    /// Only a parked run can be resumed.
+    #[error("run {run} is {phase}, not parked: there is nothing to resume")]
+    NotParked {
+        /// Which run.
+        run: RunId,
+        /// How it stands.
+        phase: Phase,
+    },
+    /// Somebody else was faster. Look at the run again.
+    #[error("run {0} has moved on since it was looked at; look again, then decide")]
+    MovedOn(RunId),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The blob store.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    /// The change is written, but its message was not sent.
+    #[error(
+        "run {run}: the change is written, but no message was sent: {error}; the sweeper wakes the run within minutes"
+    )]
+    NotSent {
+        /// Which run.
+        run: RunId,
+        /// What the queue said.
+        error: QueueError,
+    },
+    /// The queue, while sweeping.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A defect.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}
+
+impl ClientError {
+    /// A short code for scripts and docs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownWorkflow { .. } => "unknown-workflow",
+            Self::Misfit(_) => "misfit",
+            Self::Name(_) => "bad-name",
+            Self::Value(_) => "bad-value",
+            Self::NoSuchRun(_) => "no-such-run",
+            Self::KeyConflict { .. } => "key-conflict",
+            Self::Ended { .. } => "ended",
+            Self::MailboxFull(_) => "mailbox-full",
+            Self::NotParked { .. } => "not-parked",
+            Self::MovedOn(_) => "moved-on",
+            Self::Store(StoreError::Throttled(_)) => "busy",
+            Self::Store(StoreError::Unknown(_)) => "maybe-written",
+            Self::Store(StoreError::Invalid(_)) => "refused",
+            Self::Store(StoreError::Damaged(_)) | Self::Blob(BlobError::Missing { .. } | BlobError::Altered { .. }) => {
+                "damaged"
+            }
+            Self::Store(StoreError::Unavailable(_)) | Self::Blob(BlobError::Unavailable(_)) | Self::Queue(_) => {
+                "unavailable"
+            }
+            Self::Blob(BlobError::TooLarge { .. }) => "too-large",
+            Self::NotSent { .. } => "not-sent",
+            Self::Illegal(_) => "defect",
+        }
+    }
+
+    /// What the caller can do about it.
+    pub const fn remedy(&self) -> Remedy {
+        match self {
+            Self::UnknownWorkflow { .. }
+            | Self::Misfit(_)
+            | Self::Name(_)
+            | Self::Value(_)
+            | Self::NoSuchRun(_)
+            | Self::KeyConflict { .. }
+            | Self::Ended { .. }
+            | Self::NotParked { .. }
+            | Self::MovedOn(_)
+            | Self::Store(StoreError::Invalid(_))
+            | Self::Blob(BlobError::TooLarge { .. }) => Remedy::FixTheInput,
+            Self::MailboxFull(_)
+            | Self::Store(StoreError::Throttled(_) | StoreError::Unknown(_) | StoreError::Unavailable(_))
+            | Self::Blob(BlobError::Unavailable(_))
+            | Self::NotSent { .. }
+            | Self::Queue(_) => Remedy::Retry,
+            Self::Store(StoreError::Damaged(_))
+            | Self::Blob(BlobError::Missing { .. } | BlobError::Altered { .. })
+            | Self::Illegal(_) => Remedy::CallAPerson,
+        }
+    }
+}
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Ask again later, unchanged.
+    Retry,
+    /// Ask for something else.
+    FixTheInput,
+    /// Somebody has to look.
+    CallAPerson,
+}
+
+impl Remedy {
+    /// The word for it, as in CLI and API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::FixTheInput => "fix-the-input",
+            Self::CallAPerson => "call-a-person",
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a running step reaches of the engine: the lease, blobs, logs, effects of the run.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use stepwell::host::{Host, HostError};
+use stepwell_core::write::{Renew, Write};
+use stepwell_core::{BlobRef, Checkpoint, EffectKey, EffectRecord, Fence, Json, LogId, RunId, Timestamp};
+use stepwell_ports::{BlobError, StoreError};
+
+use crate::Ports;
+use crate::commit::{Carried, carry_out};
+
+/// The holder of one run, for the length of one turn.
+pub(crate) struct TurnHost {
+    ports: Ports,
+    run: RunId,
+    fence: Fence,
+    lease: Duration,
+    leased_until: AtomicU64,
+    /// When the step that runs is cut: no lease is needed beyond that.
+    cut_at: AtomicU64,
+    cancelled: AtomicBool,
+    renewals: AtomicU64,
+}
+
+impl TurnHost {
+    pub(crate) fn new(ports: Ports, held: &Checkpoint, lease: Duration) -> Self {
+        let host = Self {
+            ports,
+            run: held.run.clone(),
+            fence: held.hold.fence,
+            lease,
+            leased_until: AtomicU64::new(0),
+            cut_at: AtomicU64::new(u64::MAX),
+            cancelled: AtomicBool::new(false),
+            renewals: AtomicU64::new(0),
+        };
+        host.learn(held);
+        host
+    }
+
+    /// Takes over what an acquire or a commit has answered.
+    pub(crate) fn learn(&self, held: &Checkpoint) {
+        if let Some(lease) = &held.hold.lease {
+            self.leased_until.store(lease.until.0, Ordering::Relaxed);
+        }
+        self.learn_cancelled(held);
+    }
+
+    /// Takes over what a renewal has answered. Two may be under way at once, and be heard of in any order.
+    fn learn_renewed(&self, held: &Checkpoint) {
+        if let Some(lease) = &held.hold.lease {
+            self.leased_until.fetch_max(lease.until.0, Ordering::Relaxed);
+        }
+        self.learn_cancelled(held);
+    }
+
+    fn learn_cancelled(&self, held: &Checkpoint) {
+        self.cancelled.fetch_or(held.cancel.is_some(), Ordering::Relaxed);
+    }
+
+    /// A step begins, and is cut at this time.
+    pub(crate) fn begin(&self, cut_at: Timestamp) {
+        self.cut_at.store(cut_at.0, Ordering::Relaxed);
+    }
+
+    /// Renewals since the last call.
+    pub(crate) fn take_renewals(&self) -> u64 {
+        self.renewals.swap(0, Ordering::Relaxed)
+    }
+
+    /// Extends the lease to its full length whenever a third of it has passed. Returns when the run is lost.
+    pub(crate) async fn keep_lease(&self) {
+        let mut pause = Duration::ZERO;
+        loop {
+            let until = Timestamp(self.leased_until.load(Ordering::Relaxed));
+            let left = until.since(self.ports.clock.now());
+            self.ports.clock.sleep(left.saturating_sub(self.lease * 2 / 3).max(pause)).await;
+            pause = match self.renew_until(self.ports.clock.now().plus(self.lease)).await {
+                Ok(()) => Duration::ZERO,
+                Err(HostError::Lost) => return,
+                // Not renewed: the lease may run out, and then the fence decides. The step goes on.
+                Err(HostError::Passing(message) | HostError::Data(message)) => {
+                    tracing::warn!(run = %self.run, message, "the lease could not be renewed");
+                    self.lease / 10
+                }
+            };
+        }
+    }
+
+    async fn renew_until(&self, until: Timestamp) -> Result<(), HostError> {
+        let write = Write::Renew(Renew { fence: self.fence, until });
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        match carry_out(&self.ports, &self.run, write).await {
+            Carried::Applied(held) => {
+                self.learn_renewed(&held);
+                Ok(())
+            }
+            Carried::Refused(..) => Err(HostError::Lost),
+            Carried::Failed(error) => Err(store_error(&error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Host for TurnHost {
+    fn now(&self) -> Timestamp {
+        self.ports.clock.now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.ports.clock.sleep(duration).await;
+    }
+
+    async fn hold_until(&self, until: Timestamp) -> Result<(), HostError> {
+        // A step never outlasts its own time limit, whatever its effects may take; nor does its lease have to.
+        let until = until.min(Timestamp(self.cut_at.load(Ordering::Relaxed)));
+        if until.0 <= self.leased_until.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.renew_until(until).await
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobRef, HostError> {
+        self.ports.blobs.put(&self.run, &bytes).await.map_err(|error| blob_error(&error))
+    }
+
+    async fn get_blob(&self, blob: &BlobRef) -> Result<Vec<u8>, HostError> {
+        self.ports.blobs.get(blob).await.map_err(|error| blob_error(&error))
+    }
+
+    async fn read_log(&self, log: LogId, first: u64, count: u64) -> Result<Vec<Json>, HostError> {
+        let limit = usize::try_from(count).unwrap_or(usize::MAX);
+        let entries = self.ports.store.log(&self.run, log, first, limit).await.map_err(|error| store_error(&error))?;
+        if entries.len() < limit {
+            let missing = first + entries.len() as u64;
+            return Err(HostError::Data(format!("entry {missing} of log {log} of run {} is missing", self.run)));
+        }
+        Ok(entries)
+    }
+
+    async fn find_effect(&self, key: &EffectKey) -> Result<Option<EffectRecord>, HostError> {
+        self.ports.store.effect(&self.run, key).await.map_err(|error| store_error(&error))
+    }
+}
+
+pub(crate) fn store_error(error: &StoreError) -> HostError {
+    match error {
+        StoreError::Throttled(_) | StoreError::Unknown(_) | StoreError::Unavailable(_) => {
+            HostError::Passing(error.to_string())
+        }
+        StoreError::Invalid(_) | StoreError::Damaged(_) => HostError::Data(error.to_string()),
+    }
+}
+
+pub(crate) fn blob_error(error: &BlobError) -> HostError {
+    match error {
+        BlobError::Unavailable(_) => HostError::Passing(error.to_string()),
+        BlobError::Missing { .. } | BlobError::Altered { .. } | BlobError::TooLarge { .. } => {
+            HostError::Data(error.to_string())
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! # stepwell-engine: the shell around the protocol
+//!
+//! **What lives here:** the one loop that moves a run ([`Engine::turn`]): acquire, run steps, commit, hand off; what
+//! surrounds it: the [`Worker`] that takes messages off a queue, the sweep, and the [`Client`] through which runs are
+//! started, watched and spoken to.
+//!
+//! **What must not live here:** decisions about a run (they are `stepwell_core::decide`, pure), and anything that knows which
+//! store, queue or cloud is behind the ports.
+//!
+//! ## The way of one message
+//!
+//! ```text
+//! Worker::run ── receive ──► Engine::turn ── Write::Acquire ──► refused? decide::refused ──► send / delete / bury
+//!                                │ acquired
+//!                                ▼
+//!                         decide::turn ──► Attempt::run (the author's step, under time-out, renewal and panic guard)
+//!                                │                 │
+//!                                └──► decide::commit ──► Write::Commit ──► Continue: next step, same turn
+//!                                                                     └──► HandOff: send, then delete the own message
+//! ```
+
+mod attempt;
+mod client;
+mod commit;
+mod engine;
+mod error;
+mod host;
+mod payload;
+mod sweep;
+mod worker;
+
+pub use client::{CancelAnswer, Client, HistoryEntry, SignalAnswer, SignalRequest, StartRequest, Started};
+pub use engine::{Ack, Budget, Engine, Settings, StopFlag};
+pub use error::{ClientError, EngineError, Remedy};
+pub use sweep::SweepReport;
+pub use worker::{Worker, WorkerReport, WorkerSettings};
+
+use std::sync::Arc;
+
+use stepwell_ports::{BlobStore, CheckpointStore, Clock, Ids, RunQueue};
+
+/// Everything that the engine needs from the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// Checkpoints.
+    pub store: Arc<dyn CheckpointStore>,
+    /// Messages.
+    pub queue: Arc<dyn RunQueue>,
+    /// Large values.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub ids: Arc<dyn Ids>,
+}

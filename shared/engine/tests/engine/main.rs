@@ -1,0 +1,21 @@
+//! The engine on the in-memory backend, in virtual time: what the protocol promises, subject by subject; then every
+//! crash point of a whole run, and seeded schedules.
+// A surprise in a test should stop it, whether in its helpers or in the test itself.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bed;
+mod cancel;
+mod client;
+mod crash_matrix;
+mod data;
+mod effects;
+mod incompatible;
+mod leases;
+mod poison;
+mod retries;
+mod schedules;
+mod story;
+mod sweep;
+mod turns;
+mod waits;
+mod worker;
