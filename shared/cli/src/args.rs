@@ -1,0 +1,277 @@
+//! The arguments of the program.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
+use stepwell_core::{Phase, RunId, SignalId, SignalName, WorkflowName};
+use stepwell_samples::brief::Outside;
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  the run (start --wait) or the demo ended badly, or the command was stopped
+  2  the arguments are wrong
+  3  the request is refused: change it
+  4  not now: try again later
+  5  a person has to look: the run is parked, or stored data is damaged
+
+Data goes to stdout, words to stderr. With --json an error is on stdout too:
+  {\"error\": {\"code\": …, \"message\": …, \"remedy\": \"fix-the-input\" | \"retry\" | \"call-a-person\"}}";
+
+/// Durable runs on this machine: start them, watch them, speak to them, work them
+#[derive(Debug, Parser)]
+#[command(name = "stepwell", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Folder that holds the runs [default: .stepwell; demo: a temporary one]
+    #[arg(long, global = true, value_name = "DIR", env = "STEPWELL_DATA", hide_env_values = true, display_order = 900)]
+    pub(crate) data: Option<PathBuf>,
+    /// Write one JSON object or array to stdout
+    #[arg(long, global = true, display_order = 901)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show a run from start to end, with a worker process of its own
+    Demo(Demo),
+    /// Work on runs until told to stop (Ctrl-C or SIGTERM; a second one stops at once)
+    Worker(Worker),
+    /// Start a run
+    Start(Start),
+    /// List runs, newest first
+    List(List),
+    /// Show one run
+    Show(Show),
+    /// Send a signal to a run
+    Signal(Signal),
+    /// Ask for the end of a run
+    Cancel(Cancel),
+    /// Let a parked run go on
+    Resume(Resume),
+    /// Show the messages that were given up last
+    DeadLetters(DeadLetters),
+    /// List the workflows that this program knows
+    Workflows,
+    /// Serve the vendors' pages and the mail API that competitive-brief calls, until told to stop
+    Outside(OutsidePorts),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Kill the worker right after the mail was accepted: the run must recover by itself
+    #[arg(long)]
+    pub(crate) crash: bool,
+    /// How many vendors to read about
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=6))]
+    pub(crate) vendors: u8,
+    /// Keep the data folder, to look at it afterwards
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    /// Runs worked on at once
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub(crate) concurrency: usize,
+    /// How long another worker keeps away from a run whose worker died
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
+    pub(crate) lease: Duration,
+    /// How long to go on with one run before others get their turn
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(crate) turn: Duration,
+    /// Stop when stdin is closed, so that a worker does not outlive who started it
+    #[arg(long, hide = true)]
+    pub(crate) stop_with_stdin: bool,
+    #[command(flatten)]
+    pub(crate) outside: OutsideUrls,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// Of which workflow
+    pub(crate) workflow: WorkflowName,
+    /// The input: JSON, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    pub(crate) input: String,
+    /// A second start with the same key and input is the same run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Wait for the end of the run, and show its result
+    #[arg(long)]
+    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) outside: OutsideUrls,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only runs of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workflow: Option<WorkflowName>,
+    /// Only runs that stand so
+    #[arg(long, value_name = "STATUS", value_parser = stored_phase())]
+    pub(crate) status: Option<Phase>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = page)]
+    pub(crate) limit: usize,
+    /// Go on after a page: the `next` that it gave
+    #[arg(long, value_name = "NEXT")]
+    pub(crate) after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    pub(crate) run: RunId,
+    /// Show what happened, step by step
+    #[arg(long)]
+    pub(crate) history: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    pub(crate) run: RunId,
+    /// Which signal
+    pub(crate) name: SignalName,
+    /// What it says: JSON, @FILE, or - for stdin
+    #[arg(value_name = "JSON", default_value = "null")]
+    pub(crate) payload: String,
+    /// A second signal with the same id is the same signal
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<SignalId>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) act: Act,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) act: Act,
+}
+
+/// Who does something to a run, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// Who asks for it
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, default_value = "unknown")]
+    pub(crate) by: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadLetters {
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = page)]
+    pub(crate) limit: usize,
+}
+
+/// Where `stepwell outside` listens when nobody says otherwise.
+const VENDORS_URL: &str = "http://127.0.0.1:4711";
+const MAIL_URL: &str = "http://127.0.0.1:4712";
+
+/// Where the outside world of competitive-brief is.
+#[derive(Debug, Args)]
+pub(crate) struct OutsideUrls {
+    /// Where the vendors' pages are
+    #[arg(long, value_name = "URL", env = "STEPWELL_VENDORS_URL", default_value = VENDORS_URL)]
+    vendors_url: String,
+    /// Where the mail API is
+    #[arg(long, value_name = "URL", env = "STEPWELL_MAIL_URL", default_value = MAIL_URL)]
+    mail_url: String,
+}
+
+/// For commands that ask workflows what they accept and call nothing.
+pub(crate) fn default_outside() -> Outside {
+    Outside { vendors_url: VENDORS_URL.into(), mail_url: MAIL_URL.into() }
+}
+
+impl OutsideUrls {
+    pub(crate) fn outside(&self) -> Outside {
+        Outside { vendors_url: self.vendors_url.clone(), mail_url: self.mail_url.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutsidePorts {
+    /// Port of the vendors' pages on 127.0.0.1
+    #[arg(long, value_name = "PORT", default_value_t = 4711)]
+    pub(crate) vendors_port: u16,
+    /// Port of the mail API on 127.0.0.1
+    #[arg(long, value_name = "PORT", default_value_t = 4712)]
+    pub(crate) mail_port: u16,
+}
+
+/// The phases that a list can be asked for: `cancelling` shows only in a single run.
+fn stored_phase() -> impl TypedValueParser<Value = Phase> {
+    let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Cancelling);
+    PossibleValuesParser::new(phases.map(Phase::as_str)).try_map(|name| Phase::parse(&name).ok_or("no status of a run"))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+fn page(text: &str) -> Result<usize, String> {
+    match at_least_one(text)? {
+        number if number > PAGE_MAX => Err(format!("at most {PAGE_MAX} are possible; go on with --after")),
+        number => Ok(number),
+    }
+}
+
+/// A time such as `500ms`, `30s` or `1m 30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let signed: jiff::SignedDuration = text.parse().map_err(|_| "give a time such as 500ms, 30s or 2m".to_owned())?;
+    Duration::try_from(signed).map_err(|_| "a time cannot be negative".into())
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(500);
+    match duration(text)? {
+        lease if lease < SHORTEST => {
+            Err(format!("a lease shorter than {SHORTEST:?} would run out during a slow write"))
+        }
+        lease if lease > MESSAGE_DELAY_MAX => {
+            Err(format!("a lease is at most {} minutes long", MESSAGE_DELAY_MAX.as_secs() / 60))
+        }
+        lease => Ok(lease),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_and_bounded() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert!(duration("30").is_err());
+        assert!(duration("-1s").is_err());
+        assert!(lease("499ms").is_err() && lease("16m").is_err());
+        assert_eq!(lease("15m"), Ok(MESSAGE_DELAY_MAX));
+        assert!(page("0").is_err() && page("1001").is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! The commands, a file each.
+
+mod cancel;
+mod dead_letters;
+mod demo;
+mod list;
+mod outside;
+mod resume;
+mod show;
+mod signal;
+mod start;
+mod worker;
+mod workflows;
+
+use crate::args::{Cli, Command};
+use crate::errors::{CliError, Exit};
+use crate::output::Output;
+use crate::workflows::Workflows;
+
+/// Does what was asked for.
+pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Result<Exit, CliError> {
+    match &cli.command {
+        Command::Demo(_) if !workflows.are_samples() => Err(CliError::NotHere("demo")),
+        Command::Outside(_) if !workflows.are_samples() => Err(CliError::NotHere("outside")),
+        Command::Demo(args) => demo::run(cli, args, *out).await,
+        Command::Worker(args) => worker::run(cli, args, workflows, *out).await,
+        Command::Start(args) => start::run(cli, args, workflows, *out).await,
+        Command::List(args) => list::run(cli, args, *out).await,
+        Command::Show(args) => show::run(cli, args, *out).await,
+        Command::Signal(args) => signal::run(cli, args, workflows, *out).await,
+        Command::Cancel(args) => cancel::run(cli, args, *out).await,
+        Command::Resume(args) => resume::run(cli, args, *out).await,
+        Command::DeadLetters(args) => dead_letters::run(cli, args, *out),
+        Command::Workflows => workflows::run(workflows, *out),
+        Command::Outside(args) => outside::run(args, *out).await,
+    }
+}

@@ -1,0 +1,23 @@
+//! `stepwell show`: one run, and what has happened to it.
+
+use stepwell::Registry;
+use stepwell_core::Revision;
+
+use crate::args::{self, Cli};
+use crate::backend::{Backend, now};
+use crate::errors::{CliError, Exit};
+use crate::output::Output;
+use crate::view::{EntryView, RunView};
+
+pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exit, CliError> {
+    let client = Backend::open_existing(cli)?.client(Registry::new());
+    let run = client.get(&args.run).await?;
+    let history = if args.history {
+        let entries = client.history(&args.run, Revision(0)).await?;
+        Some(entries.iter().map(EntryView::from).collect())
+    } else {
+        None
+    };
+    out.data(&RunView::load(&client, &run, history, now()).await)?;
+    Ok(Exit::Done)
+}

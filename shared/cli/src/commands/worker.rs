@@ -1,0 +1,92 @@
+//! `stepwell worker`: works on runs until told to stop.
+
+use std::fmt;
+use std::path::Path;
+use std::pin::pin;
+
+use serde::Serialize;
+use stepwell_core::WorkerId;
+use stepwell_core::decide::Rules;
+use stepwell_engine::{ClientError, Settings, Worker, WorkerReport, WorkerSettings};
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::oneshot;
+
+use crate::args::{self, Cli};
+use crate::backend::{self, Backend};
+use crate::errors::{CliError, Exit};
+use crate::output::{Output, say};
+use crate::stop::StopSignals;
+use crate::view::count;
+use crate::workflows::Workflows;
+
+#[derive(Serialize)]
+struct ReportView {
+    worker: WorkerId,
+    turns: u64,
+    buried: u64,
+    abandoned: u64,
+}
+
+pub(super) async fn run(cli: &Cli, args: &args::Worker, workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
+    let args::Worker { concurrency, lease, turn, stop_with_stdin, outside } = args;
+    let mut signals = StopSignals::listen()?;
+    let folder = backend::folder(cli);
+    let id = WorkerId::new(format!("worker-{}", std::process::id())).map_err(ClientError::from)?;
+    let settings = Settings { worker: id.clone(), rules: Rules { lease: *lease, ..Rules::default() } };
+    let engine = Backend::open(&folder)?.engine(workflows.registry(&outside.outside())?, settings)?;
+    let settings = WorkerSettings { concurrency: *concurrency, turn: *turn, ..WorkerSettings::default() };
+
+    let (stop, stopped) = oneshot::channel();
+    let mut working = pin!(Worker::new(engine, settings).run(async {
+        // A sender that is gone says the same as one that has sent.
+        let _ = stopped.await;
+    }));
+    announce(&id, &folder, args, out);
+    let report = tokio::select! {
+        report = &mut working => report,
+        () = signals.next() => finish(stop, working, &mut signals, out).await?,
+        () = stdin_closed(), if *stop_with_stdin => finish(stop, working, &mut signals, out).await?,
+    };
+    let WorkerReport { turns, buried, abandoned } = report;
+    out.data(&ReportView { worker: id, turns, buried, abandoned })?;
+    Ok(Exit::Done)
+}
+
+fn announce(id: &WorkerId, folder: &Path, args: &args::Worker, out: Output) {
+    let (folder, runs, lease) = (folder.display(), args.concurrency, args.lease);
+    if out.is_json() {
+        tracing::info!(worker = %id, %folder, runs, ?lease, "ready");
+    } else {
+        say(format_args!("{id} is ready: works on {folder}, {runs} runs at once, leases of {lease:?}"));
+    }
+}
+
+/// Lets the runs in progress end their steps, unless told to stop once more.
+async fn finish(
+    stop: oneshot::Sender<()>,
+    working: impl Future<Output = WorkerReport>,
+    signals: &mut StopSignals,
+    out: Output,
+) -> Result<WorkerReport, CliError> {
+    if !out.is_json() {
+        say("stopping: each run in progress ends its step; a second signal stops at once");
+    }
+    drop(stop);
+    tokio::select! {
+        report = working => Ok(report),
+        () = signals.next() => Err(CliError::StoppedAtOnce),
+    }
+}
+
+async fn stdin_closed() {
+    let (mut stdin, mut ignored) = (tokio::io::stdin(), [0; 256]);
+    // Whoever holds the other end need not say anything; an error means that it is gone, too.
+    while matches!(stdin.read(&mut ignored).await, Ok(1..)) {}
+}
+
+impl fmt::Display for ReportView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { worker, turns, buried, abandoned } = self;
+        write!(f, "{worker} has worked on {}; {buried} given up, {abandoned} cut off", count(*turns, "message"))
+    }
+}

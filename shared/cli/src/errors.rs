@@ -1,0 +1,179 @@
+//! What can go wrong, what a person or a script can do about it, and the exit code that says so.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use stepwell_core::limits::VALUE_BYTES_MAX;
+use stepwell_engine::{ClientError, EngineError, Remedy};
+use stepwell_local::OpenError;
+use stepwell_ports::QueueError;
+use stepwell_samples::brief::SetupError;
+use stepwell_samples::outside::WorldError;
+
+/// How the program ends. Documented in `--help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done = 0,
+    EndedBadly = 1,
+    Usage = 2,
+    FixTheInput = 3,
+    Retry = 4,
+    CallAPerson = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<Remedy> for Exit {
+    fn from(remedy: Remedy) -> Self {
+        match remedy {
+            Remedy::FixTheInput => Self::FixTheInput,
+            Remedy::Retry => Self::Retry,
+            Remedy::CallAPerson => Self::CallAPerson,
+        }
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error(
+        "there is no folder {} yet, so there are no runs in it: give another one with --data, or start a run first",
+        .0.display()
+    )]
+    NoFolder(PathBuf),
+    #[error("{what} is not JSON: {problem}; quote it for the shell, as in '{{\"name\": \"Ada\"}}'")]
+    NotJson { what: String, problem: String },
+    #[error("{what} cannot be read: {source}; check the path")]
+    Unreadable { what: String, source: io::Error },
+    #[error("{what} is over the limit of {VALUE_BYTES_MAX} bytes: pass a reference to it instead")]
+    TooLarge { what: String },
+    #[error("cannot {doing}: {source}")]
+    System { doing: String, source: io::Error },
+    #[error("the output could not be written: {0}")]
+    Output(io::Error),
+    #[error("stopped at once; runs in progress go on when their leases run out")]
+    StoppedAtOnce,
+    #[error("stopped before the end")]
+    Interrupted,
+    #[error("the demo went wrong: {0}")]
+    Demo(String),
+    #[error("this program has workflows of its own; `{0}` belongs to the program `stepwell`")]
+    NotHere(&'static str),
+}
+
+impl From<QueueError> for CliError {
+    fn from(error: QueueError) -> Self {
+        Self::Client(error.into())
+    }
+}
+
+impl CliError {
+    /// A short code for scripts and docs.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Client(error) => error.code(),
+            Self::Engine(EngineError::Registry(_)) => "bad-registry",
+            Self::Open(OpenError::Folder { .. }) => "bad-folder",
+            Self::Open(OpenError::Foreign { .. }) => "foreign-file",
+            Self::Open(OpenError::Newer { .. }) => "newer-data",
+            Self::Open(OpenError::Damaged { .. }) => "damaged",
+            Self::Open(OpenError::Unavailable { .. }) => "unavailable",
+            Self::Setup(SetupError::Base { .. }) => "bad-url",
+            Self::Setup(SetupError::Client(_)) | Self::System { .. } => "system",
+            Self::World(WorldError::PortInUse { .. }) => "port-in-use",
+            Self::World(WorldError::Bind { .. }) => "bad-port",
+            Self::NoFolder(_) => "no-folder",
+            Self::NotJson { .. } => "not-json",
+            Self::Unreadable { .. } => "unreadable",
+            Self::TooLarge { .. } => "too-large",
+            Self::Output(_) => "output",
+            Self::StoppedAtOnce | Self::Interrupted => "stopped",
+            Self::Demo(_) => "demo",
+            Self::NotHere(_) => "not-here",
+        }
+    }
+
+    /// What can be done about it.
+    pub(crate) fn remedy(&self) -> Remedy {
+        match self {
+            Self::Client(error) => error.remedy(),
+            Self::Open(OpenError::Folder { .. } | OpenError::Foreign { .. })
+            | Self::Setup(SetupError::Base { .. })
+            | Self::World(_)
+            | Self::NoFolder(_)
+            | Self::NotJson { .. }
+            | Self::Unreadable { .. }
+            | Self::TooLarge { .. }
+            | Self::NotHere(_) => Remedy::FixTheInput,
+            Self::Open(OpenError::Unavailable { .. }) | Self::StoppedAtOnce | Self::Interrupted => Remedy::Retry,
+            Self::Engine(_)
+            | Self::Open(OpenError::Newer { .. } | OpenError::Damaged { .. })
+            | Self::Setup(SetupError::Client(_))
+            | Self::System { .. }
+            | Self::Output(_)
+            | Self::Demo(_) => Remedy::CallAPerson,
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            // Whoever reads the output has read enough.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Self::StoppedAtOnce | Self::Interrupted | Self::Demo(_) => Exit::EndedBadly,
+            _ => self.remedy().into(),
+        }
+    }
+
+    /// The message, with what is behind it where the message does not say so itself.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_is_behind_it_once() {
+        let source = io::Error::other("no permission");
+        let error = CliError::World(WorldError::Bind { service: "mail API", port: 80, source });
+        assert!(error.text().ends_with(": no permission"), "{}", error.text());
+        let source = io::Error::other("no such file");
+        let error = CliError::Unreadable { what: "the file x".into(), source };
+        assert_eq!(error.text(), "the file x cannot be read: no such file; check the path");
+    }
+
+    #[test]
+    fn a_reader_that_has_left_is_no_error() {
+        let broken = || CliError::Output(io::ErrorKind::BrokenPipe.into());
+        assert_eq!(broken().exit(), Exit::Done);
+        assert_eq!(CliError::Output(io::ErrorKind::StorageFull.into()).exit(), Exit::CallAPerson);
+    }
+}

@@ -1,0 +1,71 @@
+//! # stepwell-cli: the program `stepwell`
+//!
+//! **What lives here:** the one binary for the embedded backend: its arguments (`args`), its commands (`commands`, a file
+//! each), what they show (`view`), the only place that prints (`output`), and what each exit code means (`errors`).
+//!
+//! **What must not live here:** anything about how a run moves (that is the engine's), and anything a workflow author needs.
+//! A command takes arguments, asks `stepwell_engine::Client` or starts a `Worker`, and shows the answer.
+//!
+//! Data goes to stdout, words for people to stderr. With `--json`, stdout is exactly one JSON object or array, an error
+//! included: `{"error": {"code", "message", "remedy"}}`.
+
+mod args;
+mod backend;
+mod commands;
+mod errors;
+mod input;
+mod logs;
+mod output;
+mod stop;
+mod view;
+mod workflows;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stepwell::Registry;
+
+use crate::args::Cli;
+use crate::errors::{CliError, Exit};
+use crate::output::Output;
+use crate::workflows::Workflows;
+
+/// The program `stepwell`, with the sample workflows: takes the arguments of this process, and says how it has ended.
+pub fn main() -> ExitCode {
+    start(&Workflows::Samples)
+}
+
+/// The same program with your workflows: the whole `main` of a project of one's own.
+///
+/// ```no_run
+/// # fn registry() -> stepwell::Registry { stepwell::Registry::new() }
+/// fn main() -> std::process::ExitCode {
+///     stepwell_cli::main_with(registry())
+/// }
+/// ```
+pub fn main_with(registry: Registry) -> ExitCode {
+    start(&Workflows::Own(registry))
+}
+
+fn start(workflows: &Workflows) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::usage(&error),
+    };
+    let out = Output::new(cli.json);
+    logs::start(&cli);
+    let ended = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let ended = runtime.block_on(commands::run(&cli, workflows, &out));
+            // A thread may still wait for a line from a terminal; nobody waits for that thread.
+            runtime.shutdown_background();
+            ended
+        }
+        Err(source) => Err(CliError::System { doing: "start the runtime".into(), source }),
+    };
+    let exit = ended.unwrap_or_else(|error| {
+        out.error(&error);
+        error.exit()
+    });
+    Exit::into(exit)
+}

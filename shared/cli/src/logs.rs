@@ -1,0 +1,31 @@
+//! Logs, on stderr: events with fields, never a payload. `STEPWELL_LOG` says which.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Cli, Command};
+
+/// Starts them. A worker and the outside tell what they do; the other commands only what went wrong.
+pub(crate) fn start(cli: &Cli) {
+    let usual = match cli.command {
+        Command::Worker(_) | Command::Outside(_) => "info",
+        Command::Demo(_)
+        | Command::Start(_)
+        | Command::List(_)
+        | Command::Show(_)
+        | Command::Signal(_)
+        | Command::Cancel(_)
+        | Command::Resume(_)
+        | Command::DeadLetters(_)
+        | Command::Workflows => "warn",
+    };
+    let filter = EnvFilter::try_from_env("STEPWELL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    let colours = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours);
+    if cli.json {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+}
