@@ -1,0 +1,90 @@
+# The one entry to every task. `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+# Words for the program or the tests: `make run ARGS=--help`, `make test ARGS="-- lease"`.
+ARGS ?=
+# `--locked` where a changed Cargo.lock must be an error; `make verify` sets it.
+LOCKED ?=
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PROGRAM := $(TARGET)/debug/stepwell
+RUN = cargo run -q $(LOCKED)
+SUITE = $(RUN) -p stepwell-report --bin suite --
+SAY := echo >&2
+# Libraries only: the program and the SDK are both called `stepwell`, and would overwrite each other's pages.
+RUSTDOC = RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps $(LOCKED)
+
+# cargo-deny as installed on the machine, or this version of it, built into the target folder.
+DENY_VERSION := 0.20.2
+DENY_BUILT := $(TARGET)/tools/bin/cargo-deny
+DENY := $(or $(shell command -v cargo-deny),$(DENY_BUILT))
+# Bounds the advisory download, where the machine has the command for it.
+BOUND := $(if $(shell command -v timeout),timeout 60)
+
+# Targets share one build folder: side by side they would only wait for each other and mix their output.
+.NOTPARALLEL:
+.PHONY: help run crash test lint verify fix deny chaos bench docs clean
+
+help: ## List every target (this text)
+	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
+	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z-]+:.*## / { printf "  %s%-8s%s %s\n", on, $$1, off, $$2 }' Makefile
+
+run: $(PROGRAM) ## Build the program and start its demonstration (ARGS="…" is passed on)
+	@$(SAY) "building what changed and starting the demonstration"
+	@$(RUN) -p stepwell-cli -- demo $(ARGS)
+
+crash: $(PROGRAM) ## The demonstration with its worker killed half-way: it must recover by itself
+	@$(SAY) "building what changed and starting the demonstration with a crash"
+	@$(RUN) -p stepwell-cli -- demo --crash $(ARGS)
+
+test: ## Everyday tests and the examples in the docs; the last line counts them
+	@$(SAY) "running every test but the chaos suite, and the examples in the docs"
+	@$(SUITE) test -- cargo test --workspace --exclude stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
+
+chaos: ## Real processes, really killed, until every run has ended well
+	@$(SAY) "running the chaos suite: it kills the processes it starts"
+	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
+
+bench: ## Measure durable steps, growth, memory and recovery (optimised build)
+	@$(SAY) "building with optimisation (first time: a few minutes) and measuring"
+	@cargo run --profile bench $(LOCKED) -p stepwell-bench -- $(ARGS)
+
+lint: ## Format, clippy, docs and dependencies, without changing a file
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	$(RUSTDOC)
+	@$(MAKE) deny LOCKED=$(LOCKED)
+
+verify: LOCKED := --locked
+verify: lint test ## Everything before a commit: lint and test; changes no file
+
+fix: ## Let rustfmt and clippy repair what they can
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+deny: | $(DENY) ## Licences, sources and known advisories of every dependency
+	$(DENY) $(LOCKED) check --hide-inclusion-graph bans licenses sources
+	@if GIT_TERMINAL_PROMPT=0 $(BOUND) $(DENY) fetch db >/dev/null 2>&1; then \
+		$(DENY) $(LOCKED) --offline check advisories; \
+	else \
+		$(SAY) "advisories not checked: database not reachable"; \
+	fi
+
+docs: ## Build the API docs and say where they are
+	@$(RUSTDOC)
+	@echo "$(abspath $(TARGET))/doc/stepwell/index.html"
+
+clean: ## Delete everything that was built
+	cargo clean
+
+# The first build shows its progress; later ones are quiet.
+$(PROGRAM):
+	@$(SAY) "building stepwell (the first time takes a few minutes)"
+	@cargo build $(LOCKED) -p stepwell-cli
+
+$(DENY_BUILT):
+	@$(SAY) "building cargo-deny $(DENY_VERSION) into $(TARGET)/tools (once: about a minute)"
+	@CARGO_PROFILE_DEV_DEBUG=0 cargo install -q cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TARGET)/tools
