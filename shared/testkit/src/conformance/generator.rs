@@ -161,7 +161,7 @@ impl Generator {
             progress.ticket = progress.ticket.next();
             let due_at = decide::due_at(&progress.status, self.now);
             let segment = self.percent(30).then(|| self.next_segment(current, model));
-            let tried_since = (self.now.0 % 2 == 0).then_some(self.now);
+            let tried_since = self.now.0.is_multiple_of(2).then_some(self.now);
             Write::Amend(Box::new(Amend { after, progress, tried_since, due_at, segment }))
         } else {
             self.start()
