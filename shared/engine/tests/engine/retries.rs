@@ -9,7 +9,7 @@ use stepwell_core::{FailureKind, Phase, RunId};
 use stepwell_engine::WorkerSettings;
 use stepwell_testkit::faults::Gate;
 
-use crate::bed::{Bed, T0, count, one_step, secs};
+use crate::bed::{Bed, T0, count, message, one_step, secs};
 
 /// What one attempt does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -139,6 +139,20 @@ async fn a_delay_longer_than_a_message_can_wait_is_the_sweepers() {
     assert_eq!(tried.bed.engine().sweep(secs(30)).await.unwrap().sent, 1);
     tried.bed.settle().await;
     assert_eq!(tried.bed.output::<u32>(&tried.run).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_early_message_does_not_shorten_a_delay() {
+    let tries = Arc::<Mutex<Vec<Timestamp>>>::default();
+    let policy = retry(RetryPolicy::default().every(minutes(5)));
+    let bed = Bed::new(Registry::new().with(Flaky { policy, tries: tries.clone() }));
+    let run = bed.start::<Flaky>([Do::Fail]).await;
+    bed.turn(&one_step()).await;
+    tokio::time::advance(minutes(1)).await;
+    let ticket = bed.checkpoint(&run).await.progress.ticket;
+    bed.engine().turn(&message(&run, ticket.0), &one_step()).await;
+    bed.settle().await;
+    assert_eq!(*tries.lock().unwrap(), [T0, T0.plus(minutes(5))]);
 }
 
 #[tokio::test(start_paused = true)]

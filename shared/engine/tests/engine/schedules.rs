@@ -141,20 +141,14 @@ impl World {
 
     async fn cancel(&self, run: &RunId, after: Option<Duration>) -> Option<Result<CancelAnswer, ClientError>> {
         tokio::time::sleep(after?).await;
-        let mut answer = None;
-        // Asked again, the answer may be that the run has ended, by this very request.
-        let asked = self.ask(async |client| {
-            let asked = client.cancel(run, "ann", None).await;
-            asked.inspect_err(|_| ())
-        });
-        let checkpoint = match asked.await {
-            Err(ClientError::Ended { phase: Phase::Cancelled, .. }) => self.bed.checkpoint(run).await,
-            other => return Some(other),
-        };
-        if let Some(request) = checkpoint.cancel {
-            answer = Some(Ok(CancelAnswer { request, new: true }));
-        }
-        answer
+        let answer = self.ask(async |client| client.cancel(run, "ann", None).await).await;
+        // Asked again, the answer may be that the run has ended: by this very request, whose first answer was lost.
+        Some(match (answer, self.bed.checkpoint(run).await.cancel) {
+            (Err(ClientError::Ended { phase: Phase::Cancelled, .. }), Some(request)) => {
+                Ok(CancelAnswer { request, new: true })
+            }
+            (answer, _) => answer,
+        })
     }
 
     async fn end(&self, run: &RunId) -> Result<Phase, String> {

@@ -275,9 +275,10 @@ async fn a_timer_does_not_fire_early_for_an_early_message() {
     let early = bed.receive(Duration::ZERO).await;
     assert!(early.is_none());
     tokio::time::advance(secs(300)).await;
-    let ticket = bed.checkpoint(&run).await.progress.ticket;
-    assert_eq!(bed.engine().turn(&crate::bed::message(&run, ticket.0), &minute()).await, Ack::Delete);
-    assert_eq!(bed.phase(&run).await, Phase::Waiting);
+    let before = bed.checkpoint(&run).await;
+    let early = crate::bed::message(&run, before.progress.ticket.0);
+    assert_eq!(bed.engine().turn(&early, &minute()).await, Ack::Delete);
+    assert_eq!(bed.checkpoint(&run).await, before, "it is sent again, and nothing is written");
     bed.settle().await;
     assert_eq!(bed.output::<Taken>(&run).await.at, 600_000);
 }
