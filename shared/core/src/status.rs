@@ -272,7 +272,7 @@ impl fmt::Display for ParkReason {
             Self::StepLimit { limit } => {
                 write!(f, "reached its limit of {limit} steps; if that is right, resume to allow as many again")
             }
-            Self::Data { what } => write!(f, "{what}; put it right, then resume"),
+            Self::Data { what } => write!(f, "{what}; once that is mended, resume"),
             Self::UnknownOutcome { what } => {
                 write!(f, "{what}; find out whether it happened; if it did not, resume: it is called again")
             }
@@ -373,4 +373,7 @@ pub struct Certificate {
     /// The step that was never finished.
     #[serde(rename = "at")]
     pub step: String,
+    /// Since when an attempt of that step, whose worker died, may have called the outside without leaving a record.
+    #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
+    pub lost_attempt: Option<Timestamp>,
 }

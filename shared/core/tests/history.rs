@@ -230,7 +230,7 @@ fn status() -> impl Strategy<Value = Status> {
         (some_failure(), time()).prop_map(|(failure, at)| Status::Failed { failure, at }),
         (records(8), text(30)).prop_map(|(uncertain, step)| {
             let uncertain = uncertain.iter().map(EffectLine::from).collect();
-            let certificate = Certificate { confirmed: 7, failed: 0, uncertain, step };
+            let certificate = Certificate { confirmed: 7, failed: 0, uncertain, step, lost_attempt: Some(T0) };
             Status::Cancelled { certificate, at: T0 }
         }),
     ]

@@ -117,3 +117,18 @@ fn a_parked_run_is_cancelled_without_a_worker() {
 
     assert_eq!(cancel_parked(&with_cancel(&at_work()), T0).unwrap(), None, "a live run is its worker's to end");
 }
+
+#[test]
+fn a_certificate_tells_of_an_attempt_whose_worker_died() {
+    let certified = |run: &Checkpoint| {
+        let held = acquire(&with_cancel(run), at(60_000)).unwrap();
+        let decision = make::turned(&held, at(60_000));
+        let ended = committed(&held, at(60_000), decision.commit);
+        let Status::Cancelled { certificate, .. } = ended.progress.status else { panic!("{ended:?}") };
+        certificate.lost_attempt
+    };
+    let crashed = at_work();
+    assert_eq!(certified(&crashed), Some(T0), "its worker was never heard of again");
+    let goto = StepOutcome::Goto { place: place("Send") };
+    assert_eq!(certified(&ending(goto, Vec::new())), None, "nobody has tried the next step");
+}

@@ -91,3 +91,22 @@ fn the_horizon_shows_each_timer_in_time() {
         }
     }
 }
+
+#[test]
+fn a_run_that_stays_overdue_is_reminded_of_in_growing_gaps() {
+    let (every, ahead) = (15_000, Duration::from_secs(30));
+    let found = DueRun::of(&standing(Status::Running)).unwrap();
+    let sent_within = |from: u64, to: u64| {
+        (from..to).step_by(usize::try_from(every).unwrap()).filter(|after| {
+            let now = found.due_at.plus(Duration::from_millis(*after));
+            sweep(&found, now, ahead).is_some()
+        })
+    };
+    let minute = 60_000;
+    assert_eq!(sent_within(0, minute).count(), 4, "at first with every sweep");
+    assert!(sent_within(minute, 15 * minute).count() < 14, "then less and less");
+    for quarter in 1..96 {
+        let sent = sent_within(quarter * 15 * minute, (quarter + 1) * 15 * minute).count();
+        assert_eq!(sent, 2, "quarter {quarter}: never forgotten, never a flood");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use stepwell::host::HostedWorkflow;
 use stepwell::{Registry, fingerprint};
 use stepwell_core::decide::{self, Resume, ResumeRefused};
 use stepwell_core::history::{Entry, Segment};
@@ -98,10 +99,7 @@ impl Client {
     /// An unknown workflow, an input that does not fit, a key that was used with another input: nothing was started.
     pub async fn start(&self, request: StartRequest) -> Result<Started, ClientError> {
         let StartRequest { workflow, input, key } = request;
-        let Some(hosted) = self.registry.get(&workflow) else {
-            let known = self.registry.names().map(WorkflowName::as_str).collect::<Vec<_>>().join(", ");
-            return Err(ClientError::UnknownWorkflow { name: workflow, known });
-        };
+        let hosted = self.hosted(&workflow)?;
         hosted.check_input(&input)?;
         let value: serde_json::Value = input.parse().map_err(|error| ClientError::Value(error.to_string()))?;
         let input_digest = fingerprint(&value).map_err(|problem| ClientError::Value(format!("the input {problem}")))?;
@@ -182,22 +180,23 @@ impl Client {
     /// Sends a signal: one write, and a message if the run is due now and nobody holds it.
     ///
     /// # Errors
-    /// A run that is not there or has ended, a signal that its workflow does not accept, a payload that does not fit, a full
-    /// mailbox: nothing was delivered.
+    /// A run that is not there or has ended, a workflow that this program does not know, a signal that it does not accept, a
+    /// payload that does not fit, an id whose signal says something else, a full mailbox: nothing was delivered.
     pub async fn signal(&self, request: SignalRequest) -> Result<SignalAnswer, ClientError> {
         let SignalRequest { run, name, payload, id } = request;
         let checkpoint = self.get(&run).await?;
-        if let Some(hosted) = self.registry.get(&checkpoint.workflow) {
-            hosted.check_signal(&name, &payload)?;
-        }
+        self.hosted(&checkpoint.workflow)?.check_signal(&name, &payload)?;
         let fresh = id.is_none();
         let id = id.unwrap_or_else(|| self.ports.ids.signal_id());
         let payload = self.payload(&run, "the signal's payload", payload).await?;
         let letter = Letter { id: id.clone(), name, payload, at: self.ports.clock.now() };
-        match carry_out(&self.ports, &run, Write::Signal(Box::new(letter))).await {
+        match carry_out(&self.ports, &run, Write::Signal(Box::new(letter.clone()))).await {
             Carried::Applied(after) => {
                 self.wake(&after).await?;
                 Ok(SignalAnswer { id, new: true })
+            }
+            Carried::Refused(Refusal::Duplicate, Some(current)) if says_otherwise(&current, &letter) => {
+                Err(ClientError::SignalConflict { run, id })
             }
             Carried::Refused(Refusal::Duplicate, Some(current)) => {
                 // Its first sender may have died before it sent the message. An id that was made up here is known only if
@@ -266,6 +265,13 @@ impl Client {
         }
     }
 
+    fn hosted(&self, workflow: &WorkflowName) -> Result<&Arc<dyn HostedWorkflow>, ClientError> {
+        self.registry.get(workflow).ok_or_else(|| {
+            let known = self.registry.names().map(WorkflowName::as_str).collect::<Vec<_>>().join(", ");
+            ClientError::UnknownWorkflow { name: workflow.clone(), known }
+        })
+    }
+
     async fn payload(&self, run: &RunId, what: &'static str, value: Json) -> Result<Payload, ClientError> {
         payload::store(&*self.ports.blobs, run, what, value).await.map_err(value_error)
     }
@@ -290,6 +296,12 @@ fn entries_of(segment: &Segment) -> impl Iterator<Item = HistoryEntry> {
         at: segment.at.plus(core::time::Duration::from_millis(entry.at)),
         entry: entry.clone(),
     })
+}
+
+/// Whether a signal of this id lies in the mailbox and says something else. What a consumed one said is not remembered.
+fn says_otherwise(current: &Checkpoint, letter: &Letter) -> bool {
+    let same = |known: &Letter| known.name == letter.name && known.payload == letter.payload;
+    current.mailbox.letters.iter().any(|known| known.id == letter.id && !same(known))
 }
 
 /// A name or reason rides in the checkpoint and in the history, so it is bounded.

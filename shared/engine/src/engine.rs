@@ -9,7 +9,9 @@ use stepwell_core::decide::{self, Decision, Moment, Rules, Send, StepEnd, StepOu
 use stepwell_core::invariants;
 use stepwell_core::limits::CHECKPOINT_BYTES_MAX;
 use stepwell_core::write::{Acquire, Commit, Refusal, Write, apply};
-use stepwell_core::{Checkpoint, Lease, Message, ParkReason, RunId, Timestamp, Usage, WorkerId};
+use stepwell_core::{
+    Checkpoint, Failure, Lease, Message, ParkReason, Progress, RunId, Status, Timestamp, Usage, WorkerId,
+};
 use stepwell_ports::{Envelope, StoreError};
 
 use crate::attempt::{Attempted, attempt};
@@ -337,7 +339,28 @@ fn report(held: &Checkpoint, then: Then) {
     let (phase, steps) = (held.progress.status.phase().as_str(), held.progress.visit.0);
     match then {
         Then::Continue => tracing::debug!(run, workflow, steps, "step committed"),
-        Then::HandOff(_) | Then::Ended => tracing::info!(run, workflow, phase, steps, "turn ended"),
+        Then::HandOff(_) | Then::Ended => {
+            let why = why(&held.progress);
+            tracing::info!(run, workflow, phase, steps, why, "turn ended");
+        }
+    }
+}
+
+/// Why a run is tried again, parked or failed: kind and code, which are no payload. The message is in the history.
+fn why(progress: &Progress) -> Option<String> {
+    let failure = |failure: &Failure| match &failure.code {
+        Some(code) => format!("{} [{code}]", failure.kind.as_str()),
+        None => failure.kind.as_str().to_owned(),
+    };
+    match &progress.status {
+        Status::Retrying { .. } => progress.trouble.as_ref().map(|trouble| failure(&trouble.last)),
+        Status::Failed { failure: last, .. } => Some(failure(last)),
+        Status::Parked { reason, .. } => Some(reason.code().to_owned()),
+        Status::Created
+        | Status::Running
+        | Status::Waiting(_)
+        | Status::Completed { .. }
+        | Status::Cancelled { .. } => None,
     }
 }
 

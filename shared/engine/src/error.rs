@@ -2,7 +2,7 @@
 
 use stepwell::{EdgeError, RegistryProblem};
 use stepwell_core::decide::Illegal;
-use stepwell_core::{NameError, Phase, RunId, WorkflowName};
+use stepwell_core::{NameError, Phase, RunId, SignalId, WorkflowName};
 use stepwell_ports::{BlobError, QueueError, StoreError};
 
 /// An engine that cannot be made.
@@ -56,6 +56,14 @@ pub enum ClientError {
         /// What was asked of it.
         what: &'static str,
     },
+    /// The id was used for another signal, which the run has not consumed yet.
+    #[error("run {run} holds a signal {id} that says something else; give this one an id of its own")]
+    SignalConflict {
+        /// Which run.
+        run: RunId,
+        /// The id.
+        id: SignalId,
+    },
     /// Its mailbox is full.
     #[error("the mailbox of run {0} is full: it has not consumed what it was sent; try again later, nothing is lost")]
     MailboxFull(RunId),
@@ -99,7 +107,9 @@ impl ClientError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::UnknownWorkflow { .. } => "unknown-workflow",
-            Self::Misfit(_) => "misfit",
+            Self::Misfit(EdgeError::NoSuchSignal { .. }) => "unknown-signal",
+            Self::Misfit(EdgeError::Misfit { .. } | EdgeError::TooLarge { .. }) => "misfit",
+            Self::SignalConflict { .. } => "signal-conflict",
             Self::Name(_) => "bad-name",
             Self::Value(_) => "bad-value",
             Self::NoSuchRun(_) => "no-such-run",
@@ -132,6 +142,7 @@ impl ClientError {
             | Self::Value(_)
             | Self::NoSuchRun(_)
             | Self::KeyConflict { .. }
+            | Self::SignalConflict { .. }
             | Self::Ended { .. }
             | Self::NotParked { .. }
             | Self::MovedOn(_)

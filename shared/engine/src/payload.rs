@@ -17,7 +17,7 @@ pub(crate) enum PayloadError {
     )]
     TooLarge { what: &'static str, size: usize },
     /// The stored text is no JSON.
-    #[error("blob {key} is no JSON text: it was altered; restore it, then resume the run")]
+    #[error("blob {key} is no JSON text: it was altered; restore it")]
     NoJson { key: String },
     #[error(transparent)]
     Blob(#[from] BlobError),

@@ -7,13 +7,13 @@ use stepwell_core::{BlobRef, RunId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
     /// It is not there. The reference is right, so it was deleted from outside.
-    #[error("blob {key} is missing: it was deleted from outside; restore it, then resume the run")]
+    #[error("blob {key} is missing: it was deleted from outside; restore it")]
     Missing {
         /// Its key.
         key: String,
     },
     /// It is there, with another length or digest.
-    #[error("blob {key} was altered: {found}; restore it, then resume the run")]
+    #[error("blob {key} was altered: {found}; restore it")]
     Altered {
         /// Its key.
         key: String,

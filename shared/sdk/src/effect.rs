@@ -167,6 +167,8 @@ impl<'c, C> Effect<'c, C> {
             parameters.transpose().map_err(|problem| misused(name, format!("its parameters: {problem}")))?;
         let effect = Known { cx, name, class, key: derived, of_run: key.is_some(), parameters, retry };
 
+        // Before the first await: what is looked up must not be overtaken by a call beside this one.
+        let _in_flight = effect.take_off()?;
         let before = effect.recorded().await?;
         if let Some(record) = &before
             && let Some(result) = effect.answer(record).await
@@ -187,7 +189,6 @@ impl<'c, C> Effect<'c, C> {
             return Err(HostError::Passing(format!("effect {name}: the lease was extended too late to call")).into());
         }
 
-        let _in_flight = effect.take_off()?;
         let attempt = before.as_ref().map_or(0, |record| record.attempts) + 1;
         let now = cx.host.now();
         // Written down as unknown before it starts: if the step is dropped meanwhile, that is the truth.

@@ -8,7 +8,7 @@ use stepwell_core::{Failure, FailureKind, ParkReason, RetryPolicy};
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error with the errors behind it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -98,7 +98,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for StepError {
         let error: Source = Box::new(error);
         match error.downcast::<EffectError>() {
             Ok(effect) => effect.into_step_error(),
-            Err(error) => Self::retry(chain(&*error)),
+            Err(error) => Self::retry(error_chain(&*error)),
         }
     }
 }
@@ -155,7 +155,7 @@ impl CallError {
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for CallError {
     fn from(error: E) -> Self {
-        Self::unknown(chain(&error))
+        Self::unknown(error_chain(&error))
     }
 }
 

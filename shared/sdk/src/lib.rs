@@ -65,7 +65,7 @@ mod workflow;
 pub use blob::Blob;
 pub use cx::Cx;
 pub use effect::{Call, Classified, Effect, Unclassified};
-pub use error::{CallError, EffectError, StepError};
+pub use error::{CallError, EffectError, StepError, error_chain};
 pub use fingerprint::{FingerprintError, fingerprint};
 pub use log::Log;
 pub use next::{Next, StepResult, WaitBuilder, WaitSignals, complete, goto, wait};

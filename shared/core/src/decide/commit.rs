@@ -257,7 +257,7 @@ impl<'a> Ended<'a> {
         let mut draft = self.draft();
         draft.become_status(Status::Running, &self.end.step)?;
         self.step_over(&mut draft, place, EntryKind::Cancelled, self.cancel_note());
-        let certificate = certificate(&draft.progress, &self.end.effects);
+        let certificate = certificate(&draft.progress, &self.end.effects, None);
         draft.become_status(Status::Cancelled { certificate, at: self.now }, &self.end.step)?;
         Ok(self.with_step(draft.end()))
     }
@@ -267,7 +267,9 @@ impl<'a> Ended<'a> {
         let mut draft = self.draft();
         self.attempt_over(&mut draft, EntryKind::Cancelled, self.cancel_note());
         count_settled(&mut draft.progress, &self.end.effects);
-        let certificate = certificate(&draft.progress, &self.end.effects);
+        // A parked run has no holder: whatever was tried since then is unheard of.
+        let lost = if self.held.hold.lease.is_some() { self.held.crashed_since() } else { self.held.hold.tried_since };
+        let certificate = certificate(&draft.progress, &self.end.effects, lost);
         draft.become_status(Status::Cancelled { certificate, at: self.now }, &self.end.step)?;
         Ok(draft.end())
     }
@@ -347,9 +349,11 @@ fn open_effects<'a>(ledger: &'a [EffectRecord], last: &'a [EffectRecord]) -> imp
     last.iter().chain(earlier).filter(|record| record.is_open())
 }
 
-/// What is known of a run's effects at its end, `last` being those of the last visit.
-fn certificate(progress: &Progress, last: &[EffectRecord]) -> Certificate {
+/// What is known of a run's effects at its end, `last` being those of the last visit, `lost_attempt` the time since when a
+/// worker that died may have made others.
+fn certificate(progress: &Progress, last: &[EffectRecord], lost_attempt: Option<Timestamp>) -> Certificate {
     Certificate {
+        lost_attempt,
         confirmed: progress.usage.effects_confirmed,
         failed: progress.usage.effects_failed,
         uncertain: open_effects(&progress.ledger, last).map(EffectLine::from).collect(),

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Send;
 use crate::checkpoint::Checkpoint;
 use crate::ids::{RunId, Ticket};
-use crate::limits::MESSAGE_DELAY_MAX;
-use crate::time::Timestamp;
+use crate::limits::{MESSAGE_DELAY_MAX, WATCHDOG_MARK};
+use crate::time::{Timestamp, millis};
 
 /// A run as the due index shows it. The index may be stale: the message it leads to is only a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,19 @@ pub fn sweep(found: &DueRun, now: Timestamp, ahead: Duration) -> Option<Send> {
             let delay = at.since(now);
             (delay <= ahead.min(MESSAGE_DELAY_MAX)).then_some(Send { ticket, delay })
         }
-        _ => (found.due_at <= now).then_some(Send { ticket, delay: Duration::ZERO }),
+        _ => (found.due_at <= now && may_remind(now.since(found.due_at), ahead))
+            .then_some(Send { ticket, delay: Duration::ZERO }),
     }
+}
+
+/// Whether a run that is this long past its mark gets a message now: at first with every sweep, then in gaps that double, up
+/// to one a quarter of an hour. A queue that is hours behind must not be filled by the sweeper.
+fn may_remind(overdue: Duration, ahead: Duration) -> bool {
+    let (overdue, ahead, mark) = (millis(overdue), millis(ahead).max(1), millis(WATCHDOG_MARK));
+    let into_gap = if overdue >= mark {
+        overdue % mark
+    } else {
+        (overdue / ahead).checked_ilog2().map_or(0, |doublings| overdue - (ahead << doublings))
+    };
+    into_gap < ahead
 }

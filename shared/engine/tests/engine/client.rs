@@ -204,7 +204,22 @@ async fn signals_are_checked_before_they_are_sent() {
     assert!(refused.to_string().contains("signal more of workflow counter does not fit"), "{refused}");
     let refused = refuse(request(&RunId::new("nobody").unwrap(), "more", "1")).await;
     assert!(matches!(refused, ClientError::NoSuchRun(_)), "{refused}");
+    // A program that does not know the workflow cannot check, so it does not send.
+    let stranger = Client::new(bed.ports_behind(&Gate::open()), Arc::new(Registry::new()));
+    let refused = stranger.signal(request(&run, "more", "1")).await.unwrap_err();
+    assert!(matches!(refused, ClientError::UnknownWorkflow { .. }), "{refused}");
     assert_eq!(bed.checkpoint(&run).await.mailbox.seq.0, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signals_id_stands_for_one_signal() {
+    let bed = bed();
+    let run = bed.client().start(start(INPUT, None)).await.unwrap().run;
+    assert!(bed.try_signal(&run, MORE, 2, Some("s")).await.unwrap().new);
+    assert!(!bed.try_signal(&run, MORE, 2, Some("s")).await.unwrap().new);
+    let refused = bed.try_signal(&run, MORE, 3, Some("s")).await.unwrap_err();
+    assert!(matches!(refused, ClientError::SignalConflict { .. }), "{refused}");
+    assert_eq!(bed.checkpoint(&run).await.mailbox.letters.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,7 +88,13 @@ pub(super) async fn a_commit_wants_to_know_of_a_cancellation(bed: &Bed<'_>) {
     assert_eq!(cancelled.phase(bed.now()), Phase::Cancelling);
     // A result and a cancellation that race: the cancellation came first.
     bed.refused(&held.run, boxed(bed.hand_off(&held, bed.completed())), Refusal::Cancelled).await;
-    let certificate = Certificate { confirmed: 1, failed: 0, uncertain: Vec::new(), step: "Research".into() };
+    let certificate = Certificate {
+        confirmed: 1,
+        failed: 0,
+        uncertain: Vec::new(),
+        step: "Research".into(),
+        lost_attempt: Some(stepwell_core::Timestamp(9)),
+    };
     let over = Status::Cancelled { certificate, at: bed.now() };
     let ended = bed.handed_off(&cancelled, over).await;
     assert_eq!(ended.phase(bed.now()), Phase::Cancelled);

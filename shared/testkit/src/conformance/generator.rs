@@ -270,7 +270,10 @@ impl Generator {
                 let uncertain = (0..self.rng.usize(..3)).map(|_| EffectLine::from(&self.record(&current.run, 9)));
                 let uncertain = uncertain.collect();
                 let (confirmed, failed) = (self.rng.u64(..9), self.rng.u64(..9));
-                Status::Cancelled { certificate: Certificate { confirmed, failed, uncertain, step: self.text() }, at }
+                Status::Cancelled {
+                    certificate: Certificate { confirmed, failed, uncertain, step: self.text(), lost_attempt: None },
+                    at,
+                }
             }
         }
     }
