@@ -229,6 +229,18 @@ async fn of_two_calls_at_once_under_one_key_only_one_is_made() {
 }
 
 #[tokio::test]
+async fn of_two_calls_at_once_only_one_is_made_though_the_lease_is_renewed_meanwhile() {
+    let (host, outside) = (FakeHost::new(), Outside::default());
+    host.renew_slowly();
+    let cx = host.cx();
+    let charge = || cx.effect("charge").key("order").idempotent();
+    let (first, second) = tokio::join!(made(charge(), &outside, 1), made(charge(), &outside, 2));
+    assert_eq!((first.unwrap(), outside.calls()), (1, 1));
+    assert!(is_misused(&second.unwrap_err(), "in flight"));
+    assert_eq!(only_record(&cx).outcome, succeeded(&json!(1)));
+}
+
+#[tokio::test]
 async fn a_call_that_was_dropped_in_flight_may_be_made_again() {
     let host = FakeHost::new();
     let cx = host.cx();

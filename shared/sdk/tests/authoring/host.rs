@@ -32,6 +32,7 @@ pub(crate) struct FakeHost(Mutex<Inner>);
 struct Inner {
     now: Timestamp,
     sleepers: Vec<Waker>,
+    renews_slowly: bool,
     cancelled: bool,
     /// What every further request is answered.
     trouble: Option<HostError>,
@@ -46,6 +47,7 @@ impl FakeHost {
         Arc::new(Self(Mutex::new(Inner {
             now: START,
             sleepers: Vec::new(),
+            renews_slowly: false,
             cancelled: false,
             trouble: None,
             asked: Vec::new(),
@@ -72,6 +74,15 @@ impl FakeHost {
 
     pub(crate) fn be_in_trouble(&self, trouble: HostError) {
         self.inner().trouble = Some(trouble);
+    }
+
+    /// From now on the lease has to be renewed before each call, which takes a while.
+    pub(crate) fn renew_slowly(&self) {
+        self.inner().renews_slowly = true;
+    }
+
+    fn renews_slowly(&self) -> bool {
+        self.inner().renews_slowly
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
@@ -158,6 +169,9 @@ impl Host for FakeHost {
 
     async fn hold_until(&self, until: Timestamp) -> Result<(), HostError> {
         self.inner().asked.push(Asked::Hold(until));
+        if self.renews_slowly() {
+            tokio::task::yield_now().await;
+        }
         self.answer(|_| Ok(()))
     }
 
