@@ -24,13 +24,25 @@ DENY := $(or $(shell command -v cargo-deny),$(DENY_BUILT))
 # Bounds the advisory download, where the machine has the command for it.
 BOUND := $(if $(shell command -v timeout),timeout 60)
 
+# The emulators of `make test-aws`: those that these variables name, or these versions, put into the target folder.
+DYNOXIDE_VERSION := 3.2.0
+MINISTACK_VERSION := 1.5.33
+# MiniStack reads SAM templates with it.
+SAM_VERSION := 1.115.0
+DYNOXIDE_BUILT := $(abspath $(TARGET)/tools/dynoxide-$(DYNOXIDE_VERSION))/bin/dynoxide
+MINISTACK_BUILT := $(abspath $(TARGET)/tools/ministack-$(MINISTACK_VERSION)-$(SAM_VERSION))/bin/ministack
+export STEPWELL_DYNOXIDE ?= $(DYNOXIDE_BUILT)
+export STEPWELL_MINISTACK ?= $(MINISTACK_BUILT)
+# Everyday work builds none of this: the AWS SDK takes minutes.
+AWS_CRATES := stepwell-aws stepwell-localaws
+
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash test lint verify fix deny chaos bench docs clean
+.PHONY: help run crash test test-aws aws-tools lint verify fix deny chaos bench docs clean
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
-	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z-]+:.*## / { printf "  %s%-8s%s %s\n", on, $$1, off, $$2 }' Makefile
+	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z-]+:.*## / { printf "  %s%-9s%s %s\n", on, $$1, off, $$2 }' Makefile
 
 run: $(PROGRAM) ## Build the program and start its demonstration (ARGS="…" is passed on)
 	@$(SAY) "building what changed and starting the demonstration"
@@ -41,12 +53,18 @@ crash: $(PROGRAM) ## The demonstration with its worker killed half-way: it must 
 	@$(RUN) -p stepwell-cli -- demo --crash $(ARGS)
 
 test: ## Everyday tests and the examples in the docs; the last line counts them
-	@$(SAY) "running every test but the chaos suite, and the examples in the docs"
-	@$(SUITE) test -- cargo test --workspace --exclude stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
+	@$(SAY) "running every test but the chaos and the AWS suites, and the examples in the docs"
+	@$(SUITE) test -- cargo test --workspace --exclude stepwell-chaos $(AWS_CRATES:%=--exclude %) --no-fail-fast $(LOCKED) $(ARGS)
 
 chaos: ## Real processes, really killed, until every run has ended well
 	@$(SAY) "running the chaos suite: it kills the processes it starts"
 	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
+
+test-aws: aws-tools ## The AWS adapters against emulators on this machine
+	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
+	@$(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) --no-fail-fast $(LOCKED) $(ARGS)
+
+aws-tools: | $(STEPWELL_DYNOXIDE) $(STEPWELL_MINISTACK) ## Install the emulators of AWS that are missing, into the target folder
 
 bench: ## Measure durable steps, growth, memory and recovery (optimised build)
 	@$(SAY) "building with optimisation (first time: a few minutes) and measuring"
@@ -88,3 +106,15 @@ $(PROGRAM):
 $(DENY_BUILT):
 	@$(SAY) "building cargo-deny $(DENY_VERSION) into $(TARGET)/tools (once: about a minute)"
 	@CARGO_PROFILE_DEV_DEBUG=0 cargo install -q cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TARGET)/tools
+
+$(DYNOXIDE_BUILT):
+	@$(SAY) "building dynoxide $(DYNOXIDE_VERSION), which plays DynamoDB, into $(TARGET)/tools (once: some minutes)"
+	@CARGO_PROFILE_DEV_DEBUG=0 cargo install -q dynoxide-rs --version $(DYNOXIDE_VERSION) --locked --debug \
+		--no-default-features --features cli,http-server,native-sqlite --root $(abspath $(@D)/..)
+
+# A folder that is half filled must not look installed.
+$(MINISTACK_BUILT):
+	@$(SAY) "installing MiniStack $(MINISTACK_VERSION), which plays SQS and S3, into $(TARGET)/tools (once)"
+	@python3 -m venv --clear $(abspath $(@D)/..)
+	@$(@D)/pip install -q --disable-pip-version-check ministack==$(MINISTACK_VERSION) aws-sam-translator==$(SAM_VERSION) \
+		|| { rm -rf $(abspath $(@D)/..); exit 1; }

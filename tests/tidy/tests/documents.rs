@@ -8,7 +8,7 @@ use std::process::Command;
 use stepwell_tidy::markdown::{self, Code};
 use stepwell_tidy::{Repository, assert_none, rust};
 
-const DOCUMENTS: [&str; 2] = ["README.md", "shared/ARCHITECTURE.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "shared/ARCHITECTURE.md", "tests/README.md"];
 
 #[test]
 fn the_documents_are_there() {

@@ -1,0 +1,285 @@
+//! The two indexes, read page by page.
+//!
+//! An index holds keys only: what changes from step to step is not in it, so a step writes nothing there. A page asks each
+//! shard for its next keys, merges them, and reads the checkpoints that they lead to. So what is shown is fresh, and only
+//! *whether* a run is shown may lag.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::future::try_join_all;
+use stepwell_core::decide::DueRun;
+use stepwell_core::limits::PAGE_MAX;
+use stepwell_core::{MailboxSeq, Phase, RunId, Ticket, Timestamp, WorkflowName};
+use stepwell_ports::{DuePage, ListQuery, Page, RunSummary, StoreError};
+
+use crate::item::{self, Item, Reader, name};
+use crate::keys;
+use crate::table::{Range, Table};
+
+/// Keys that are read at least, once a first round has not filled the page.
+const ROUND_MIN: usize = 100;
+
+/// No run id has a character as high.
+const LAST: &str = "\u{7f}";
+
+/// The attributes of a [`Glance`].
+const GLANCE: [&str; 12] = [
+    name::PARTITION,
+    name::WORKFLOW,
+    name::LIST_PLACE,
+    name::DUE_PLACE,
+    name::PHASE,
+    name::TICKET,
+    name::WAKES_AT,
+    name::WAIT_SEEN,
+    name::MAILBOX_SEQ,
+    name::CANCEL,
+    name::LEASE_UNTIL,
+    name::FORMAT,
+];
+
+/// What a listing asks of an index.
+struct Scan<'a> {
+    index: &'static str,
+    /// The attributes of its partitions and places.
+    key: (&'static str, &'static str),
+    shards: Vec<String>,
+    /// The first and the last place.
+    first: String,
+    last: String,
+    forward: bool,
+    workflow: Option<&'a WorkflowName>,
+}
+
+/// What a listing shows of a checkpoint.
+struct Glance {
+    workflow: WorkflowName,
+    started_at: Timestamp,
+    due_place: Option<String>,
+    phase: Phase,
+    ticket: Ticket,
+    wakes_at: Option<Timestamp>,
+    leased_until: Option<Timestamp>,
+}
+
+/// One page of runs that are due.
+pub(crate) async fn due(
+    table: &Table,
+    until: Timestamp,
+    limit: usize,
+    after: Option<String>,
+) -> Result<DuePage, StoreError> {
+    check_limit(limit)?;
+    if let Some(after) = &after {
+        keys::parse_place(after).ok_or_else(|| unknown_token(after))?;
+    }
+    let scan = Scan {
+        index: keys::DUE_INDEX,
+        key: (name::DUE_SHARD, name::DUE_PLACE),
+        shards: keys::due_shards(),
+        first: String::new(),
+        last: format!("{:016x}{LAST}", until.0),
+        forward: true,
+        workflow: None,
+    };
+    let show = |place: &str, run: &RunId, glance: &Glance| {
+        // One that has moved on has another place, and is shown there.
+        let is_here = glance.due_place.as_deref() == Some(place) && keys::due_shard(run, glance.phase).is_some();
+        let (due_at, _) = keys::parse_place(place).filter(|_| is_here)?;
+        let Glance { ticket, wakes_at, leased_until, .. } = *glance;
+        Some(DueRun { run: run.clone(), ticket, due_at, wakes_at, leased_until })
+    };
+    pages(table, scan, after, limit, show).await
+}
+
+/// One page of runs.
+pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
+    check_limit(query.limit)?;
+    let asked = asked(query);
+    let place = |token: &String| {
+        let place = token.strip_prefix(&asked).filter(|place| keys::parse_place(place).is_some());
+        place.map(str::to_owned).ok_or_else(|| unknown_token(token))
+    };
+    let scan = Scan {
+        index: keys::LIST_INDEX,
+        key: (name::LIST_SHARD, name::LIST_PLACE),
+        shards: keys::list_shards(query.phase),
+        first: String::new(),
+        last: LAST.to_owned(),
+        forward: false,
+        workflow: query.workflow.as_ref(),
+    };
+    let show = |_: &str, run: &RunId, glance: &Glance| {
+        query.phase.is_none_or(|phase| phase == glance.phase).then(|| RunSummary {
+            run: run.clone(),
+            workflow: glance.workflow.clone(),
+            phase: glance.phase,
+            started_at: glance.started_at,
+            wakes_at: glance.wakes_at,
+        })
+    };
+    let after = query.after.as_ref().map(place).transpose()?;
+    let page = pages(table, scan, after, query.limit, show).await?;
+    Ok(Page { items: page.items, next: page.next.map(|place| asked + &place) })
+}
+
+/// What tokens of this query are good for.
+fn asked(query: &ListQuery) -> String {
+    let workflow = query.workflow.as_ref().map_or("", WorkflowName::as_str);
+    format!("{workflow}/{}/", query.phase.map_or("", Phase::as_str))
+}
+
+/// Reads keys until a page is full or nothing is left.
+async fn pages<T>(
+    table: &Table,
+    mut scan: Scan<'_>,
+    mut after: Option<String>,
+    limit: usize,
+    show: impl Fn(&str, &RunId, &Glance) -> Option<T>,
+) -> Result<Page<T>, StoreError> {
+    let mut shown: Vec<(String, T)> = Vec::new();
+    let mut want = limit.saturating_add(1);
+    loop {
+        if let Some(after) = &after {
+            scan.begin_after(after);
+        }
+        let (places, more) = scan.places(table, want).await?;
+        let glances = glances(table, &places).await?;
+        for (place, run) in &places {
+            let found = glances.get(run).and_then(|glance| show(place, run, glance));
+            shown.extend(found.map(|found| (place.clone(), found)));
+        }
+        after = places.into_iter().next_back().map(|(place, _)| place);
+        if shown.len() > limit || !more || after.is_none() {
+            break;
+        }
+        want = ROUND_MIN.max(limit.saturating_add(1).saturating_sub(shown.len()));
+    }
+    let more = shown.len() > limit;
+    shown.truncate(limit);
+    let next = shown.last().filter(|_| more).map(|(place, _)| place.clone());
+    Ok(Page { items: shown.into_iter().map(|(_, found)| found).collect(), next })
+}
+
+impl Scan<'_> {
+    /// Goes on right after this place.
+    fn begin_after(&mut self, place: &str) {
+        // Nothing lies between a place and the same with one more character, since none has a character as low.
+        if self.forward {
+            self.first = format!("{place}\0");
+        } else {
+            self.last = before(place);
+        }
+    }
+
+    /// The next places over all shards, and whether there may be more.
+    async fn places(&self, table: &Table, want: usize) -> Result<(Vec<(String, RunId)>, bool), StoreError> {
+        if self.first > self.last {
+            return Ok((Vec::new(), false));
+        }
+        let shard = async |shard: &String| {
+            let range = Range {
+                index: Some(self.index),
+                partition: (self.key.0, AttributeValue::S(shard.clone())),
+                sort: (self.key.1, &self.first, &self.last),
+                forward: self.forward,
+                only: self.workflow.map(|workflow| (name::WORKFLOW, workflow.as_str())),
+                limit: want,
+            };
+            table.range(&range).await
+        };
+        let shards = try_join_all(self.shards.iter().map(shard)).await?;
+        let mut more = shards.iter().any(|found| found.len() >= want);
+        let mut places = Vec::new();
+        for item in shards.into_iter().flatten() {
+            let run = keys::run_of(item.get(name::PARTITION).unwrap_or(&AttributeValue::Null(true)))?;
+            let place = Reader { run: &run, item: &item }.text(self.key.1)?.to_owned();
+            places.push((place, run));
+        }
+        places.sort_unstable();
+        if !self.forward {
+            places.reverse();
+        }
+        more |= places.len() > want;
+        places.truncate(want);
+        Ok((places, more))
+    }
+}
+
+/// The last text before this place, among places: its last character one lower, then anything.
+fn before(place: &str) -> String {
+    let mut before = place.to_owned();
+    let last = before.pop().map_or('\0', |last| char::from_u32(u32::from(last).saturating_sub(1)).unwrap_or('\0'));
+    before.push(last);
+    before + LAST
+}
+
+async fn glances(table: &Table, places: &[(String, RunId)]) -> Result<HashMap<RunId, Glance>, StoreError> {
+    // The index may show a run twice while it moves in it.
+    let mut runs: Vec<&RunId> = places.iter().map(|(_, run)| run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let keys = runs.into_iter().map(|run| item::key(run, keys::CHECKPOINT)).collect();
+    let mut glances = HashMap::new();
+    for item in table.get_all(keys, &GLANCE).await? {
+        let run = keys::run_of(item.get(name::PARTITION).unwrap_or(&AttributeValue::Null(true)))?;
+        let glance = Glance::read(&run, &item)?;
+        glances.insert(run, glance);
+    }
+    Ok(glances)
+}
+
+impl Glance {
+    fn read(run: &RunId, item: &Item) -> Result<Self, StoreError> {
+        let read = Reader { run, item };
+        let damaged = |what: &str| StoreError::Damaged(format!("run {run}: {what}"));
+        let phase = read.text(name::PHASE)?;
+        let phase = Phase::ALL.into_iter().find(|known| item::phase_code(*known) == phase);
+        let place = read.text(name::LIST_PLACE)?;
+        let (started_at, _) = keys::parse_place(place).ok_or_else(|| damaged("its place in the list is none"))?;
+        let seen = read.maybe_number(name::WAIT_SEEN)?.map(MailboxSeq);
+        let has_news = seen.is_some_and(|seen| read.maybe_number(name::MAILBOX_SEQ).ok().flatten() > Some(seen.0));
+        let sleeps = !item.contains_key(name::CANCEL) && !has_news;
+        Ok(Self {
+            workflow: WorkflowName::new(read.text(name::WORKFLOW)?).map_err(|error| damaged(&error.to_string()))?,
+            started_at,
+            due_place: read.maybe_text(name::DUE_PLACE)?.map(str::to_owned),
+            phase: phase.ok_or_else(|| damaged("its phase is unknown"))?,
+            ticket: Ticket(read.number(name::TICKET)?),
+            wakes_at: read.maybe_number(name::WAKES_AT)?.filter(|_| sleeps).map(Timestamp),
+            leased_until: read.maybe_number(name::LEASE_UNTIL)?.map(Timestamp),
+        })
+    }
+}
+
+fn check_limit(limit: usize) -> Result<(), StoreError> {
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!("a page of {limit} entries: ask for 1 to {PAGE_MAX}")))
+}
+
+fn unknown_token(token: &str) -> StoreError {
+    StoreError::Invalid(format!("{token:?} is no page of this query: begin with its first page"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_lies_between_a_place_and_the_text_before_it() {
+        let before = before("0000018bcfe5687br1");
+        for (place, is_before) in [
+            ("0000018bcfe5687br0", true),
+            ("0000018bcfe5687br0zzz", true),
+            ("0000018bcfe5687br", true),
+            ("0000018bcfe5687br1", false),
+            ("0000018bcfe5687br10", false),
+            ("0000018bcfe5687br2", false),
+        ] {
+            assert_eq!(place <= before.as_str(), is_before, "{place}");
+        }
+    }
+}
