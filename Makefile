@@ -35,10 +35,13 @@ export STEPWELL_DYNOXIDE ?= $(DYNOXIDE_BUILT)
 export STEPWELL_MINISTACK ?= $(MINISTACK_BUILT)
 # Everyday work builds none of this: the AWS SDK takes minutes.
 AWS_CRATES := stepwell-aws stepwell-localaws
+# What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
+AWS := $(TARGET)/aws
+AWS_RUNS = ps -o args= -p "$$(cat $(AWS)/pid 2>/dev/null || echo 0)" 2>/dev/null | grep -q stepwell-localaws
 
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash test test-aws aws-tools lint verify fix deny chaos bench docs clean
+.PHONY: help run crash test test-aws aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
@@ -65,6 +68,21 @@ test-aws: aws-tools ## The AWS adapters against emulators on this machine
 	@$(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) --no-fail-fast $(LOCKED) $(ARGS)
 
 aws-tools: | $(STEPWELL_DYNOXIDE) $(STEPWELL_MINISTACK) ## Install the emulators of AWS that are missing, into the target folder
+
+aws-up: aws-tools ## Start the emulators of AWS in the background, and say what to export
+	@$(SAY) "building what changed, and starting the emulators if they do not run"
+	@cargo build -q $(LOCKED) -p stepwell-localaws
+	@mkdir -p $(AWS)
+	@if ! $(AWS_RUNS); then \
+		rm -f $(AWS)/environment; \
+		nohup $(TARGET)/debug/stepwell-localaws >$(AWS)/environment 2>$(AWS)/log </dev/null & echo $$! >$(AWS)/pid; \
+		until [ -s $(AWS)/environment ]; do $(AWS_RUNS) || { cat $(AWS)/log >&2; exit 1; }; sleep 0.1; done; \
+	fi
+	@cat $(AWS)/environment
+
+aws-down: ## End what `make aws-up` started
+	@if $(AWS_RUNS); then kill "$$(cat $(AWS)/pid)"; while $(AWS_RUNS); do sleep 0.1; done; fi
+	@rm -rf $(AWS)
 
 bench: ## Measure durable steps, growth, memory and recovery (optimised build)
 	@$(SAY) "building with optimisation (first time: a few minutes) and measuring"
@@ -95,7 +113,7 @@ docs: ## Build the API docs and say where they are
 	@$(RUSTDOC)
 	@echo "$(abspath $(TARGET))/doc/stepwell/index.html"
 
-clean: ## Delete everything that was built
+clean: aws-down ## Delete everything that was built
 	cargo clean
 
 # The first build shows its progress; later ones are quiet.

@@ -25,15 +25,23 @@ struct Emulator {
 }
 
 impl Emulators {
-    /// Starts them, and waits until they listen.
+    /// Starts them on ports that are free, and waits until they listen.
     ///
     /// # Panics
     /// Where one is not named, cannot be started, or does not come up.
     pub fn start() -> Self {
-        let dynamodb = Emulator::start("STEPWELL_DYNOXIDE", |program, port| {
+        Self::start_on(0, 0)
+    }
+
+    /// Starts them on these ports; 0 is any that is free.
+    ///
+    /// # Panics
+    /// As [`Emulators::start`] does, and where somebody else listens there.
+    pub fn start_on(dynamodb: u16, others: u16) -> Self {
+        let dynamodb = Emulator::start("STEPWELL_DYNOXIDE", dynamodb, |program, port| {
             program.args(["serve", "--host", "127.0.0.1", "--port", &port.to_string()]);
         });
-        let others = Emulator::start("STEPWELL_MINISTACK", |program, port| {
+        let others = Emulator::start("STEPWELL_MINISTACK", others, |program, port| {
             let endpoint = format!("http://127.0.0.1:{port}");
             program
                 .env("BIND_HOST", "127.0.0.1")
@@ -68,9 +76,11 @@ impl Emulators {
 }
 
 impl Emulator {
-    fn start(variable: &str, with: impl Fn(&mut Command, u16)) -> Self {
+    fn start(variable: &str, port: u16, with: impl Fn(&mut Command, u16)) -> Self {
         let path = env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: it names the emulator"));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap_or_else(|error| panic!("port {port}: {error}"));
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
         let dir = tempfile::tempdir().unwrap();
         let mut program = Command::new(&path);
         program

@@ -1,0 +1,37 @@
+//! The emulators on fixed ports, with a table, two queues and a bucket, until the process is asked to end.
+//!
+//! `make aws-up` starts it in the background, `make aws-down` ends it. What it prints is for a shell.
+#![allow(clippy::unwrap_used, reason = "a helper of tests: its panic is the report")]
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use stepwell_aws::AwsSettings;
+use stepwell_localaws::{Emulators, Resources};
+use tokio::signal::unix::{SignalKind, signal};
+
+const DYNAMODB_PORT: u16 = 8000;
+const OTHERS_PORT: u16 = 4566;
+
+#[tokio::main]
+async fn main() {
+    let (mut end, mut interrupt) = (signal(SignalKind::terminate()).unwrap(), signal(SignalKind::interrupt()).unwrap());
+    let emulators = Emulators::start_on(DYNAMODB_PORT, OTHERS_PORT);
+    let settings = Resources::make(&emulators).await.settings;
+    // In one piece: whoever waits for it sees all or nothing.
+    io::stdout().write_all(in_words(&emulators, &settings).as_bytes()).unwrap();
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn in_words(emulators: &Emulators, settings: &AwsSettings) -> String {
+    let mut words = String::new();
+    for (name, value) in emulators.environment() {
+        writeln!(words, "export {name}={value}").unwrap();
+    }
+    let AwsSettings { table, queue_url, dead_letter_url, bucket, kms_key: _ } = settings;
+    writeln!(words, "# table {table}, bucket {bucket}\n# queue {queue_url}\n# dead letters {dead_letter_url}").unwrap();
+    words
+}
