@@ -27,10 +27,8 @@ BOUND := $(if $(shell command -v timeout),timeout 60)
 # The emulators of `make test-aws`: those that these variables name, or these versions, put into the target folder.
 DYNOXIDE_VERSION := 3.2.0
 MINISTACK_VERSION := 1.5.33
-# MiniStack reads SAM templates with it.
-SAM_VERSION := 1.115.0
 DYNOXIDE_BUILT := $(abspath $(TARGET)/tools/dynoxide-$(DYNOXIDE_VERSION))/bin/dynoxide
-MINISTACK_BUILT := $(abspath $(TARGET)/tools/ministack-$(MINISTACK_VERSION)-$(SAM_VERSION))/bin/ministack
+MINISTACK_BUILT := $(abspath $(TARGET)/tools/ministack-$(MINISTACK_VERSION))/bin/ministack
 export STEPWELL_DYNOXIDE ?= $(DYNOXIDE_BUILT)
 export STEPWELL_MINISTACK ?= $(MINISTACK_BUILT)
 # Everyday work builds none of this: the AWS SDK takes minutes.
@@ -134,5 +132,5 @@ $(DYNOXIDE_BUILT):
 $(MINISTACK_BUILT):
 	@$(SAY) "installing MiniStack $(MINISTACK_VERSION), which plays SQS and S3, into $(TARGET)/tools (once)"
 	@python3 -m venv --clear $(abspath $(@D)/..)
-	@$(@D)/pip install -q --disable-pip-version-check ministack==$(MINISTACK_VERSION) aws-sam-translator==$(SAM_VERSION) \
+	@$(@D)/pip install -q --disable-pip-version-check ministack==$(MINISTACK_VERSION) \
 		|| { rm -rf $(abspath $(@D)/..); exit 1; }
