@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
 use stepwell_core::{Phase, RunId, SignalId, SignalName, WorkflowName};
 use stepwell_samples::brief::Outside;
+
+use crate::program;
+use crate::workflows::Workflows;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -32,6 +35,33 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the arguments of this process.
+    pub(crate) fn parse_for(workflows: &Workflows) -> Result<Self, clap::Error> {
+        let mut command = Self::command_for(workflows);
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// What only the samples need is not shown by a program that has workflows of its own.
+    fn command_for(workflows: &Workflows) -> clap::Command {
+        let command = Self::command().name(program::name());
+        if workflows.are_samples() {
+            return command;
+        }
+        let without_urls = |command: clap::Command| {
+            command.mut_arg("vendors_url", |url| url.hide(true)).mut_arg("mail_url", |url| url.hide(true))
+        };
+        command
+            .after_help(EXIT_CODES.replace(" or the demo", ""))
+            .mut_arg("data", |data| data.help("Folder that holds the runs [default: .stepwell]"))
+            .mut_subcommand("demo", |demo| demo.hide(true))
+            .mut_subcommand("outside", |outside| outside.hide(true))
+            .mut_subcommand("worker", without_urls)
+            .mut_subcommand("start", without_urls)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,7 +108,8 @@ pub(crate) struct Worker {
     /// Runs worked on at once
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// How long another worker keeps away from a run whose worker died
+    /// How long, at least, another worker keeps away from a run whose worker died; an effect in flight extends it to its
+    /// own deadline
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
     pub(crate) lease: Duration,
     /// How long to go on with one run before others get their turn
@@ -95,9 +126,9 @@ pub(crate) struct Worker {
 pub(crate) struct Start {
     /// Of which workflow
     pub(crate) workflow: WorkflowName,
-    /// The input: JSON, @FILE, or - for stdin
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    pub(crate) input: String,
+    /// The input: JSON, @FILE, or - for stdin [default: null]
+    #[arg(long, value_name = "JSON")]
+    pub(crate) input: Option<String>,
     /// A second start with the same key and input is the same run
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
@@ -126,14 +157,19 @@ pub(crate) struct List {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
+    /// Which run: its id, as start and list give it
     pub(crate) run: RunId,
     /// Show what happened, step by step
     #[arg(long)]
     pub(crate) history: bool,
+    /// Show its state and output in full, with the contents of their blobs and logs
+    #[arg(long)]
+    pub(crate) state: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Signal {
+    /// To which run
     pub(crate) run: RunId,
     /// Which signal
     pub(crate) name: SignalName,
@@ -147,6 +183,7 @@ pub(crate) struct Signal {
 
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
+    /// Which run is to end
     pub(crate) run: RunId,
     #[command(flatten)]
     pub(crate) act: Act,
@@ -154,6 +191,7 @@ pub(crate) struct Cancel {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
+    /// Which run is to go on
     pub(crate) run: RunId,
     #[command(flatten)]
     pub(crate) act: Act,
@@ -255,13 +293,32 @@ fn lease(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use stepwell::Registry;
 
     use super::*;
 
     #[test]
     fn the_arguments_are_sound() {
-        Cli::command().debug_assert();
+        Cli::command_for(&Workflows::Samples).debug_assert();
+        Cli::command_for(&Workflows::Own(Registry::new())).debug_assert();
+    }
+
+    #[test]
+    fn a_program_with_workflows_of_its_own_shows_nothing_of_the_samples() {
+        let help = |workflows: &Workflows| {
+            let mut command = Cli::command_for(workflows);
+            let mut text = command.render_long_help().to_string();
+            for name in ["worker", "start"] {
+                text.push_str(&command.find_subcommand_mut(name).unwrap().render_long_help().to_string());
+            }
+            text
+        };
+        let (samples, own) = (help(&Workflows::Samples), help(&Workflows::Own(Registry::new())));
+        for word in ["Show a run from start to end", "Serve the vendors' pages", "--vendors-url", "--mail-url"] {
+            assert!(samples.contains(word) && !own.contains(word), "{word}: {own}");
+        }
+        assert!(!own.contains("demo"), "{own}");
+        assert!(own.contains("Work on runs") && own.contains(&format!("Usage: {}", program::name())), "{own}");
     }
 
     #[test]

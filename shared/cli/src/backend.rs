@@ -24,24 +24,28 @@ pub(crate) struct Backend {
 impl Backend {
     /// Opens a folder, or makes a new one.
     pub(crate) fn open(dir: &Path) -> Result<Self, CliError> {
+        Self::open_with(dir, Options::default())
+    }
+
+    /// Opens a folder that is there: whoever asks about runs did not mean to make a new one.
+    pub(crate) fn open_existing(cli: &Cli) -> Result<Self, CliError> {
+        Self::open_with(&folder(cli), Options { create: false, ..Options::default() })
+    }
+
+    fn open_with(dir: &Path, options: Options) -> Result<Self, CliError> {
         let clock = Arc::new(SystemClock);
-        let local = Local::open(dir, Arc::clone(&clock) as _, Options::default())?;
+        let local = Local::open(dir, Arc::clone(&clock) as _, options)?;
         let ports =
             Ports { store: local.store(), queue: local.queue(), blobs: local.blobs(), clock, ids: Arc::new(SystemIds) };
         Ok(Self { local, ports })
     }
 
-    /// Opens a folder that is there: whoever asks about runs did not mean to make a new one.
-    pub(crate) fn open_existing(cli: &Cli) -> Result<Self, CliError> {
-        let dir = folder(cli);
-        if !dir.exists() {
-            return Err(CliError::NoFolder(dir));
-        }
-        Self::open(&dir)
-    }
-
     pub(crate) fn local(&self) -> &Local {
         &self.local
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
     }
 
     pub(crate) fn client(&self, registry: Registry) -> Client {

@@ -1,8 +1,6 @@
 //! What can go wrong, what a person or a script can do about it, and the exit code that says so.
 
-use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use stepwell_core::limits::VALUE_BYTES_MAX;
@@ -11,6 +9,8 @@ use stepwell_local::OpenError;
 use stepwell_ports::QueueError;
 use stepwell_samples::brief::SetupError;
 use stepwell_samples::outside::WorldError;
+
+use crate::program;
 
 /// How the program ends. Documented in `--help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,8 @@ pub(crate) enum CliError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     World(#[from] WorldError),
-    #[error(
-        "there is no folder {} yet, so there are no runs in it: give another one with --data, or start a run first",
-        .0.display()
-    )]
-    NoFolder(PathBuf),
+    #[error("{0}; no --input was given")]
+    NoInput(ClientError),
     #[error("{what} is not JSON: {problem}; quote it for the shell, as in '{{\"name\": \"Ada\"}}'")]
     NotJson { what: String, problem: String },
     #[error("{what} cannot be read: {source}; check the path")]
@@ -87,8 +84,9 @@ impl CliError {
     /// A short code for scripts and docs.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
-            Self::Client(error) => error.code(),
+            Self::Client(error) | Self::NoInput(error) => error.code(),
             Self::Engine(EngineError::Registry(_)) => "bad-registry",
+            Self::Open(OpenError::Missing { .. }) => "no-folder",
             Self::Open(OpenError::Folder { .. }) => "bad-folder",
             Self::Open(OpenError::Foreign { .. }) => "foreign-file",
             Self::Open(OpenError::Newer { .. }) => "newer-data",
@@ -98,7 +96,6 @@ impl CliError {
             Self::Setup(SetupError::Client(_)) | Self::System { .. } => "system",
             Self::World(WorldError::PortInUse { .. }) => "port-in-use",
             Self::World(WorldError::Bind { .. }) => "bad-port",
-            Self::NoFolder(_) => "no-folder",
             Self::NotJson { .. } => "not-json",
             Self::Unreadable { .. } => "unreadable",
             Self::TooLarge { .. } => "too-large",
@@ -112,11 +109,10 @@ impl CliError {
     /// What can be done about it.
     pub(crate) fn remedy(&self) -> Remedy {
         match self {
-            Self::Client(error) => error.remedy(),
-            Self::Open(OpenError::Folder { .. } | OpenError::Foreign { .. })
+            Self::Client(error) | Self::NoInput(error) => error.remedy(),
+            Self::Open(OpenError::Missing { .. } | OpenError::Folder { .. } | OpenError::Foreign { .. })
             | Self::Setup(SetupError::Base { .. })
             | Self::World(_)
-            | Self::NoFolder(_)
             | Self::NotJson { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
@@ -142,17 +138,12 @@ impl CliError {
 
     /// The message, with what is behind it where the message does not say so itself.
     pub(crate) fn text(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = self.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text.push_str(": ");
-                text.push_str(&cause_text);
+        match self {
+            Self::Client(ClientError::NoSuchRun(run)) => {
+                format!("there is no run {run}; `{} list` shows those there are", program::name())
             }
-            source = cause.source();
+            _ => stepwell::error_chain(self),
         }
-        text
     }
 }
 

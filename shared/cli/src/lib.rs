@@ -16,13 +16,13 @@ mod errors;
 mod input;
 mod logs;
 mod output;
+mod program;
 mod stop;
 mod view;
 mod workflows;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use stepwell::Registry;
 
 use crate::args::Cli;
@@ -48,7 +48,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
 }
 
 fn start(workflows: &Workflows) -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parse_for(workflows) {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };

@@ -4,17 +4,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::errors::CliError;
 
-/// Ctrl-C and SIGTERM, from when this is made.
+/// Ctrl-C and SIGTERM, from when this is made; the end of the terminal too where that was asked for.
 pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Option<Signal>,
 }
 
 impl StopSignals {
     pub(crate) fn listen() -> Result<Self, CliError> {
-        let listen =
-            |kind| signal(kind).map_err(|source| CliError::System { doing: "listen for signals".into(), source });
-        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hang_up: None })
+    }
+
+    /// For whoever has something to clear away when its terminal closes. Others are left to what `nohup` says.
+    pub(crate) fn listen_with_terminal() -> Result<Self, CliError> {
+        Ok(Self { hang_up: Some(listen(SignalKind::hangup())?), ..Self::listen()? })
     }
 
     /// Returns with the next one.
@@ -22,6 +27,20 @@ impl StopSignals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = received(&mut self.hang_up) => {}
         }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, CliError> {
+    signal(kind).map_err(|source| CliError::System { doing: "listen for signals".into(), source })
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }

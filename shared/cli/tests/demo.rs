@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Stepwell, finish, names, program};
+use common::{Service, Stepwell, finish, names, program};
 use serde_json::{Value, json};
 
 /// What both demos promise.
@@ -48,6 +48,18 @@ fn a_killed_worker_costs_a_second_request_and_no_second_mail() {
     completed(&summary);
     assert_eq!((&summary["mails_requested"], &summary["crashed"]), (&json!(2), &json!(true)), "{summary}");
     assert!(ran.stderr.contains("killed the worker with SIGKILL"), "{}", ran.stderr);
+    assert_eq!(names(dir.path()), Vec::<String>::new(), "the temporary folder should be gone");
+}
+
+#[test]
+fn a_terminal_that_closes_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = program(dir.path());
+    demo.args(["demo", "--crash"]);
+    // From here on it waits for the dead worker's lease.
+    let demo = Service::start_until(demo, "killed the worker");
+    demo.signal("HUP");
+    demo.end().failed(1, &["error[stopped]"]);
     assert_eq!(names(dir.path()), Vec::<String>::new(), "the temporary folder should be gone");
 }
 

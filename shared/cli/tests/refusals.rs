@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::net::TcpListener;
 
-use common::{Ran, Stepwell, at, finish, program};
+use common::{Ran, Stepwell, at, finish, names, program};
 use serde_json::json;
 
 const ADA: &str = r#"{"name": "Ada"}"#;
@@ -78,6 +78,9 @@ fn an_input_that_does_not_fit_names_the_field() {
         .failed(3, &["error[misfit]", "workflow hello does not fit at `name`", "expected a string"]);
     start("competitive-brief", r#"{"goal": "g", "vendors": ["a", 2], "to": "b"}"#)
         .failed(3, &["error[misfit]", "does not fit at `vendors[1]`"]);
+    let none = stepwell.run(&["start", "hello"]);
+    none.failed(3, &["error[misfit]", "workflow hello does not fit", "; no --input was given"]);
+    assert!(!start("hello", "null").stderr.contains("no --input was given"));
     start("hello", "{name: Ada}")
         .failed(3, &["error[not-json]", "the input is not JSON", "line 1 column 2", "quote it"]);
     start("hello", "").failed(3, &["error[not-json]", "it is empty"]);
@@ -112,9 +115,14 @@ fn what_is_not_there_is_said_so() {
         &["dead-letters"],
     ];
     for ask in asks {
-        stepwell.run(ask).failed(3, &["error[no-folder]", "give another one with --data"]);
+        stepwell.run(ask).failed(3, &["error[no-folder]", "give another folder, or start a run first"]);
     }
     assert!(!stepwell.data().exists(), "asking makes no folder");
+    fs::create_dir(stepwell.data()).unwrap();
+    for ask in asks {
+        stepwell.run(ask).failed(3, &["error[no-folder]", "there are no runs in the folder"]);
+    }
+    assert_eq!(names(&stepwell.data()), Vec::<String>::new(), "asking makes no database");
     stepwell.start(&["hello", "--input", ADA]);
     for ask in &asks[1..5] {
         stepwell.run(ask).failed(3, &["error[no-such-run]", "there is no run r1"]);
@@ -191,6 +199,12 @@ fn damaged_data_calls_for_a_person() {
     with(b"not a database, but a text that somebody has put there, long enough to be one")
         .failed(3, &["error[foreign-file]", "nothing was changed"]);
     assert_eq!(with(&sound).code, Some(0));
+
+    fs::remove_file(&database).unwrap();
+    fs::write(stepwell.data().join("blobs/left"), "a draft").unwrap();
+    stepwell.run(&["list"]).failed(5, &["error[damaged]", "it is gone, but its blobs are still there"]);
+    stepwell.run(&["start", "hello", "--input", ADA]).failed(5, &["error[damaged]", "move the folder away"]);
+    assert!(!database.exists(), "nothing was made");
 }
 
 #[test]

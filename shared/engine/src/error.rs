@@ -38,7 +38,7 @@ pub enum ClientError {
     #[error("{0}")]
     Value(String),
     /// There is no such run.
-    #[error("there is no run {0}; `stepwell list` shows those there are")]
+    #[error("there is no run {0}: the id is wrong, or it lies elsewhere")]
     NoSuchRun(RunId),
     /// The key was used for another input.
     #[error("the key was used before, for run {run}, with another input; use a new key, or start with the same input")]

@@ -79,7 +79,7 @@ struct Inner {
 }
 
 impl Local {
-    /// Opens a folder, or makes a new one. The database is `stepwell.db` in it (with SQLite's `-wal` and `-shm` beside it
+    /// Opens a folder, or makes a new one where [`Options::create`] allows it. The database is `stepwell.db` in it (with SQLite's `-wal` and `-shm` beside it
     /// while it is open), the blobs are under `blobs/`, and `stepwell.lock` is how processes take turns. Blocks for some milliseconds.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Local {
         let folder = open::Folder::open(dir, options)?;
         let db = folder.connect_writer()?;
         let dir = &folder.dir();
-        let blobs = dir.join("blobs");
+        let blobs = dir.join(open::BLOBS);
         let unusable = |error: std::io::Error| OpenError::Folder { dir: dir.clone(), why: error.to_string() };
         fs::create_dir_all(&blobs).and_then(|()| open::sync_dir(dir)).map_err(unusable)?;
         let counters = Arc::<Counters>::default();

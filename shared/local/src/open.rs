@@ -13,10 +13,13 @@ use crate::turn::{Turnstile, pause};
 
 /// The database's file in its folder.
 const FILE: &str = "stepwell.db";
+/// The folder of blobs beside it.
+pub(crate) const BLOBS: &str = "blobs";
 /// Bytes of one page: what the smallest commit writes.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 64;
+
 /// Settings of a [`Local`](crate::Local).
 ///
 /// ```
@@ -32,18 +35,26 @@ pub struct Options {
     pub readers: usize,
     /// The database does not grow over this many bytes, blobs not counted. A write that would is answered "unavailable".
     pub size_limit: Option<u64>,
+    /// Whether folder and database are made where there are none. Otherwise that is answered with [`OpenError::Missing`].
+    pub create: bool,
 }
 
 impl Default for Options {
-    /// Five seconds, four readers, no limit of size.
+    /// Five seconds, four readers, no limit of size; made where there is none.
     fn default() -> Self {
-        Self { busy_wait: Duration::from_secs(5), readers: 4, size_limit: None }
+        Self { busy_wait: Duration::from_secs(5), readers: 4, size_limit: None, create: true }
     }
 }
 
 /// Why a folder cannot be opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// Nothing is there, and [`Options::create`] says not to make it.
+    #[error("there are no runs in the folder {} yet; give another folder, or start a run first", dir.display())]
+    Missing {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// It cannot be made or written.
     #[error("the folder {} cannot be used: {why}; give a folder on a local disk that this user may write", dir.display())]
     Folder {
@@ -96,12 +107,17 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Looks at what is there; makes folder and database where there is none.
+    /// Looks at what is there; makes folder and database where there is none, if the options allow it.
     pub(crate) fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let unusable = |error: std::io::Error| OpenError::Folder { dir: dir.to_path_buf(), why: error.to_string() };
-        fs::create_dir_all(dir).map_err(unusable)?;
+        if options.create {
+            fs::create_dir_all(dir).map_err(unusable)?;
+        }
         // Connections are opened later too: a relative path would follow the process's working folder.
-        let dir = &fs::canonicalize(dir).map_err(unusable)?;
+        let dir = &fs::canonicalize(dir).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if !options.create => OpenError::Missing { dir: dir.to_path_buf() },
+            _ => unusable(error),
+        })?;
         // SQLite holds paths as UTF-8 text.
         if dir.to_str().is_none() {
             return Err(OpenError::Folder { dir: dir.clone(), why: "its name is not UTF-8".into() });
@@ -205,8 +221,13 @@ impl Folder {
     /// Makes a database under another name and gives it its own only when it is whole, so that a crash leaves none or
     /// a good one, and of two processes one wins.
     fn create(&self, dir: &Path) -> Result<(), OpenError> {
-        if self.log().exists() {
-            return Err(self.damaged("it is gone, but its log is still there"));
+        if let Some(left) = self.left_behind(dir) {
+            // Another process may have made it since it was looked for.
+            let why = format!("it is gone, but {left} still there (to begin anew, move the folder away)");
+            return if self.file.exists() { Ok(()) } else { Err(self.damaged(&why)) };
+        }
+        if !self.options.create {
+            return Err(OpenError::Missing { dir: dir.to_path_buf() });
         }
         let unusable = |why: String| OpenError::Folder { dir: dir.to_path_buf(), why };
         let fresh = dir.join(format!("{FILE}.new-{:016x}", fastrand::u64(..)));
@@ -220,6 +241,12 @@ impl Folder {
         let _ = fs::remove_file(&fresh);
         made?;
         sync_dir(dir).map_err(|error| unusable(error.to_string()))
+    }
+
+    /// What only a database that was lost can have left.
+    fn left_behind(&self, dir: &Path) -> Option<&'static str> {
+        let has_blobs = fs::read_dir(dir.join(BLOBS)).is_ok_and(|mut entries| entries.next().is_some());
+        if self.log().exists() { Some("its log is") } else { has_blobs.then_some("its blobs are") }
     }
 
     /// SQLite's log of what is not in the database yet.

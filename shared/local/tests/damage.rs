@@ -275,6 +275,42 @@ fn a_log_without_its_database_is_not_taken_for_an_empty_folder() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
 }
 
+#[tokio::test]
+async fn blobs_without_their_database_are_not_taken_for_an_empty_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = open(dir.path());
+    local.blobs().put(&run("r"), b"a draft").await.unwrap();
+    drop(local);
+    fs::remove_file(dir.path().join("stepwell.db")).unwrap();
+    for create in [true, false] {
+        match Local::open(dir.path(), Arc::new(SystemClock), Options { create, ..Options::default() }) {
+            Err(error @ OpenError::Damaged { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains("it is gone, but its blobs are still there"), "{text}");
+                assert!(text.contains("move the folder away") && text.contains("restore it from a backup"), "{text}");
+            }
+            other => panic!("create {create}: {other:?}"),
+        }
+    }
+    assert!(!dir.path().join("stepwell.db").exists(), "nothing was made");
+    fs::remove_dir_all(dir.path().join("blobs")).unwrap();
+    drop(open(dir.path()));
+}
+
+#[test]
+fn nothing_is_made_for_whoever_only_looks() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = |path: &Path| Local::open(path, Arc::new(SystemClock), Options { create: false, ..Options::default() });
+    for path in [dir.path().to_path_buf(), dir.path().join("a/b")] {
+        assert!(matches!(look(&path), Err(OpenError::Missing { .. })), "{}", path.display());
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made");
+    fs::write(dir.path().join("file"), b"").unwrap();
+    assert!(matches!(look(&dir.path().join("file")), Err(OpenError::Folder { .. })));
+    drop(open(dir.path()));
+    look(dir.path()).unwrap();
+}
+
 #[test]
 fn a_folder_that_cannot_be_used_is_said_to_be() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,10 +7,11 @@ use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
-use crate::view::{EntryView, RunView};
+use crate::view::{Contents, EntryView, RunView};
 
 pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exit, CliError> {
-    let client = Backend::open_existing(cli)?.client(Registry::new());
+    let backend = Backend::open_existing(cli)?;
+    let client = backend.client(Registry::new());
     let run = client.get(&args.run).await?;
     let history = if args.history {
         let entries = client.history(&args.run, Revision(0)).await?;
@@ -18,6 +19,11 @@ pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exi
     } else {
         None
     };
-    out.data(&RunView::load(&client, &run, history, now()).await)?;
+    let mut view = RunView::load(&client, &run, history, now()).await;
+    if args.state {
+        let contents = Contents { client: &client, ports: backend.ports(), run: &args.run };
+        view = view.in_full(&contents).await;
+    }
+    out.data(&view)?;
     Ok(Exit::Done)
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stepwell_core::{Checkpoint, Phase, RunId, Status, WorkflowName};
-use stepwell_engine::{Client, StartRequest, Started};
+use stepwell_engine::{Client, ClientError, StartRequest, Started};
 
 use crate::args::{self, Cli};
 use crate::backend::{self, Backend};
 use crate::errors::{CliError, Exit};
 use crate::input;
 use crate::output::{Output, say};
+use crate::program;
 use crate::view::Value;
 use crate::workflows::Workflows;
 
@@ -39,17 +40,22 @@ struct EndView {
 
 pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
     let args::Start { workflow, input, key, wait, outside } = args;
-    let input = input::read("the input", input)?;
+    let value = input::read("the input", input.as_deref().unwrap_or("null"))?;
     let registry = workflows.registry(&outside.outside())?;
     let client = Backend::open(&backend::folder(cli))?.client(registry);
-    let request = StartRequest { workflow: workflow.clone(), input, key: key.clone() };
-    let Started { run, new } = client.start(request).await?;
+    let request = StartRequest { workflow: workflow.clone(), input: value, key: key.clone() };
+    let Started { run, new } = client.start(request).await.map_err(|error| match error {
+        ClientError::Misfit(_) if input.is_none() => CliError::NoInput(error),
+        _ => error.into(),
+    })?;
     if !new {
         say(format_args!("run {run} was started before, with this key and input"));
     }
     if !wait {
+        // One that was just started needs no look.
+        let phase = if new { Phase::Created } else { client.get(&run).await?.progress.status.phase() };
         out.data(&StartedView { run, new, workflow, end: None })?;
-        say("`stepwell worker` moves it, `stepwell show` tells how it stands");
+        say(hint(phase));
         return Ok(Exit::Done);
     }
     let end = EndView::wait(&client, &run).await?;
@@ -71,10 +77,24 @@ pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, ou
     Ok(exit)
 }
 
+/// What can be done with a run that stands so.
+fn hint(phase: Phase) -> String {
+    let program = program::name();
+    match phase {
+        Phase::Created | Phase::Running | Phase::Waiting | Phase::Retrying | Phase::Cancelling => {
+            format!("`{program} worker` moves it, `{program} show` tells how it stands")
+        }
+        Phase::Parked => format!("it is parked: `{program} show` tells why, `{program} resume` lets it go on"),
+        Phase::Completed | Phase::Failed | Phase::Cancelled => {
+            format!("it has ended, {phase}: `{program} show` tells how")
+        }
+    }
+}
+
 impl EndView {
     /// Waits until nothing moves the run any more: it has ended, or a person has to look.
     async fn wait(client: &Client, run: &RunId) -> Result<Self, CliError> {
-        say(format_args!("waiting for the end of run {run}; a worker has to be there: `stepwell worker`"));
+        say(format_args!("waiting for the end of run {run}; a worker has to be there: `{} worker`", program::name()));
         loop {
             let stands = client.get(run).await?;
             if let Some(end) = Self::of(client, &stands).await {

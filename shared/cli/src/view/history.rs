@@ -65,7 +65,8 @@ impl EntryView {
     fn rest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { step, what, took_ms, failed_attempts, effects, note, .. } = self;
         write!(f, "{BOLD}{step:<14}{BOLD:#} {what:<9} {took_ms:>6} ms")?;
-        if *what == EntryKind::Retried.as_str() {
+        // Data that this code cannot read is no failed attempt of the step: the note says what it is.
+        if *what == EntryKind::Retried.as_str() && *failed_attempts > 0 {
             write!(f, "  after attempt {failed_attempts}")?;
         }
         for effect in effects {

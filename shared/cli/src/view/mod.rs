@@ -1,5 +1,6 @@
 //! What is shown, as JSON (`Serialize`) and for people (`Display`).
 
+mod contents;
 mod history;
 mod run;
 
@@ -10,6 +11,7 @@ use serde::{Serialize, Serializer};
 use stepwell_core::{Json, Payload, Phase, Timestamp};
 use stepwell_engine::Client;
 
+pub(crate) use contents::Contents;
 pub(crate) use history::EntryView;
 pub(crate) use run::RunView;
 

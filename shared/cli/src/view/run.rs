@@ -10,8 +10,9 @@ use stepwell_core::{
 };
 use stepwell_engine::Client;
 
+use super::contents::write_tree;
 use super::history::EffectLineView;
-use super::{At, Bytes, Coloured, EntryView, Value, count, line};
+use super::{At, BOLD, Bytes, Coloured, Contents, EntryView, Value, count, line};
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -45,6 +46,9 @@ pub(crate) struct RunView {
     usage: UsageView,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<EntryView>>,
+    /// Whether people are shown the values in full.
+    #[serde(skip)]
+    in_full: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,6 +85,9 @@ struct CertificateView {
     failed: u64,
     uncertain: Vec<EffectLineView>,
     unfinished_step: String,
+    /// Since when a worker that died may have called the outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_attempt: Option<At>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,6 +100,7 @@ struct CancelView {
 #[derive(Debug, Serialize)]
 struct TroubleView {
     failed_attempts: u32,
+    incompatible: u32,
     since: At,
     last: FailureView,
 }
@@ -180,7 +188,22 @@ impl RunView {
             effects_stored_apart: progress.spilled,
             usage: progress.usage.into(),
             history,
+            in_full: false,
         }
+    }
+
+    /// With the contents of what its values refer to.
+    pub(crate) async fn in_full(mut self, contents: &Contents<'_>) -> Self {
+        self.in_full = true;
+        if let DetailView::Completed { output } = self.detail {
+            self.detail = DetailView::Completed { output: contents.resolve(output).await };
+        }
+        for value in [&mut self.input, &mut self.state] {
+            if let Some(short) = value.take() {
+                *value = Some(contents.resolve(short).await);
+            }
+        }
+        self
     }
 }
 
@@ -252,9 +275,10 @@ impl From<&Failure> for FailureView {
 }
 
 impl From<&Certificate> for CertificateView {
-    fn from(Certificate { confirmed, failed, uncertain, step }: &Certificate) -> Self {
+    fn from(Certificate { confirmed, failed, uncertain, step, lost_attempt }: &Certificate) -> Self {
         let uncertain = uncertain.iter().map(EffectLineView::from).collect();
-        Self { confirmed: *confirmed, failed: *failed, uncertain, unfinished_step: step.clone() }
+        let lost_attempt = lost_attempt.map(At);
+        Self { confirmed: *confirmed, failed: *failed, uncertain, unfinished_step: step.clone(), lost_attempt }
     }
 }
 
@@ -265,8 +289,8 @@ impl From<&CancelRequest> for CancelView {
 }
 
 impl From<&Trouble> for TroubleView {
-    fn from(Trouble { failed, since, last, .. }: &Trouble) -> Self {
-        Self { failed_attempts: *failed, since: At(*since), last: last.into() }
+    fn from(Trouble { failed, incompatible, since, last }: &Trouble) -> Self {
+        Self { failed_attempts: *failed, incompatible: *incompatible, since: At(*since), last: last.into() }
     }
 }
 
@@ -292,14 +316,14 @@ impl fmt::Display for RunView {
             let why = why.as_deref().unwrap_or("no reason given");
             line(f, "cancel", format_args!("by {by} at {at}: {why}"))?;
         }
-        if let Some(TroubleView { failed_attempts, since, last }) = &self.trouble {
-            let failed = count(u64::from(*failed_attempts), "failed attempt");
-            line(f, "trouble", format_args!("{failed} since {since}, the last one: {last}"))?;
+        self.trouble.iter().try_for_each(|trouble| line(f, "trouble", trouble))?;
+        if !self.in_full {
+            self.input.iter().try_for_each(|input| line(f, "input", input))?;
+            self.state.iter().try_for_each(|state| line(f, "state", state))?;
         }
-        self.input.iter().try_for_each(|input| line(f, "input", input))?;
-        self.state.iter().try_for_each(|state| line(f, "state", state))?;
+        let consumed = if self.status.is_ended() { "never consumed" } else { "not consumed yet" };
         for SignalView { id, name, at, payload } in &self.signals {
-            line(f, "signal", format_args!("{name} ({id}) at {at}, not consumed yet: {payload}"))?;
+            line(f, "signal", format_args!("{name} ({id}) at {at}, {consumed}: {payload}"))?;
         }
         self.effects.iter().try_for_each(|effect| line(f, "effect", effect))?;
         if self.effects_stored_apart > 0 {
@@ -309,7 +333,45 @@ impl fmt::Display for RunView {
         for entry in self.history.iter().flatten() {
             write!(f, "\n{entry}")?;
         }
+        if self.in_full { self.write_values(f) } else { Ok(()) }
+    }
+}
+
+impl RunView {
+    fn write_values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = match &self.detail {
+            DetailView::Completed { output } => Some(output),
+            DetailView::Created
+            | DetailView::Running
+            | DetailView::Waiting { .. }
+            | DetailView::Retrying { .. }
+            | DetailView::Parked { .. }
+            | DetailView::Failed(_)
+            | DetailView::Cancelled(_) => None,
+        };
+        for (label, value) in [("input", self.input.as_ref()), ("state", self.state.as_ref()), ("result", output)] {
+            if let Some(value) = value {
+                write!(f, "\n\n{BOLD}{label}{BOLD:#}")?;
+                write_tree(f, value)?;
+            }
+        }
         Ok(())
+    }
+}
+
+impl fmt::Display for TroubleView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { failed_attempts, incompatible, since, last } = self;
+        if *failed_attempts > 0 || *incompatible == 0 {
+            write!(f, "{}", count(u64::from(*failed_attempts), "failed attempt"))?;
+        }
+        if *failed_attempts > 0 && *incompatible > 0 {
+            write!(f, ", ")?;
+        }
+        if *incompatible > 0 {
+            write!(f, "{} by code that does not know it", count(u64::from(*incompatible), "turn"))?;
+        }
+        write!(f, " since {since}, the last one: {last}")
     }
 }
 
@@ -329,9 +391,14 @@ impl fmt::Display for DetailView {
             Self::Parked { code, reason } => line(f, "parked", format_args!("{code}: {reason}")),
             Self::Completed { output } => line(f, "result", output),
             Self::Failed(failure) => line(f, "failure", failure),
-            Self::Cancelled(CertificateView { confirmed, failed, uncertain, unfinished_step }) => {
+            Self::Cancelled(CertificateView { confirmed, failed, uncertain, unfinished_step, lost_attempt }) => {
                 let known = format_args!("effects: {confirmed} confirmed, {failed} failed").to_string();
                 line(f, "certificate", format_args!("ended at step {unfinished_step}; {known}"))?;
+                if let Some(since) = lost_attempt {
+                    let lost = format_args!("a worker died in that step, begun at {since}: it may have made calls")
+                        .to_string();
+                    line(f, "uncertain", lost)?;
+                }
                 uncertain.iter().try_for_each(|effect| line(f, "uncertain", effect))
             }
         }
@@ -364,5 +431,23 @@ impl fmt::Display for UsageView {
         let written = format_args!("{}, {}", count(*writes, "write"), Bytes(*bytes)).to_string();
         let effects = format_args!("{}, {effects_skipped} skipped", count(*effects_made, "effect call")).to_string();
         write!(f, "{}{:<11}{:#} {written}; {effects}; {step_ms} ms in steps", super::BOLD, "used", super::BOLD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_core::FailureKind;
+
+    use super::*;
+
+    #[test]
+    fn trouble_tells_failed_attempts_from_code_that_is_too_old() {
+        let told = |failed, incompatible| {
+            let last = Failure::new(FailureKind::Error, "it broke");
+            TroubleView::from(&Trouble { failed, incompatible, since: Timestamp(0), last }).to_string()
+        };
+        assert!(told(2, 0).starts_with("2 failed attempts since 1970"), "{}", told(2, 0));
+        assert!(told(0, 1).starts_with("1 turn by code that does not know it since 1970"), "{}", told(0, 1));
+        assert!(told(1, 2).starts_with("1 failed attempt, 2 turns by code that does not know it since"));
     }
 }

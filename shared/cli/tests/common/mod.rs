@@ -145,7 +145,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_until(command, "ready")
+    }
+
+    /// Starts it, and returns when it says this.
+    pub(crate) fn start_until(mut command: Command, words: &str) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut running = Running(child);
         let stdout = Some(drain(running.0.stdout.take().unwrap()));
@@ -153,7 +158,7 @@ impl Service {
         let (send, lines) = channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
         let mut service = Self { running, lines, stdout, ready: String::new() };
-        service.ready = service.says("ready");
+        service.ready = service.says(words);
         service
     }
 

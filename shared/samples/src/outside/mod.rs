@@ -43,7 +43,7 @@ pub enum WorldError {
     /// Another program holds the port.
     #[error(
         "port {port} on 127.0.0.1, wanted for the {service}, is already in use: \
-         stop the program that holds it, or choose another port (no port given means any free one)"
+         stop the program that holds it, or choose another port (0 means any free one)"
     )]
     PortInUse {
         /// What should have listened there.

@@ -37,7 +37,7 @@ const GOAL: &str = "choose a tool that reads our invoices";
 const READER: &str = "board@example.com";
 
 pub(super) async fn run(cli: &Cli, args: &args::Demo, out: Output) -> Result<Exit, CliError> {
-    let mut stop = StopSignals::listen()?;
+    let mut stop = StopSignals::listen_with_terminal()?;
     let mut folder = Folder::prepare(cli.data.as_deref(), args.keep)?;
     let played = tokio::select! {
         played = play(&folder, args) => played,

@@ -124,8 +124,10 @@ fn problems(status: &Status, facts: &Facts) -> Vec<String> {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         line(f, "run", format_args!("{} {}", self.run, Coloured(self.status)))?;
-        line(f, "steps", self.steps)?;
-        line(f, "effects", format_args!("{} made, {} skipped", self.effects_made, self.effects_skipped))?;
+        let then = if self.status == Phase::Failed { " done, the next one has failed" } else { "" };
+        line(f, "steps", format_args!("{}{then}", self.steps))?;
+        let lost = if self.crashed { "; the call of the killed worker was never recorded" } else { "" };
+        line(f, "effects", format_args!("{} recorded, {} skipped{lost}", self.effects_made, self.effects_skipped))?;
         line(f, "mails", format_args!("{} requested, {} delivered", self.mails_requested, self.mails_delivered))?;
         line(f, "written", format_args!("{} in {}", Bytes(self.bytes_written), count(self.writes, "write")))?;
         line(f, "time", format_args!("{:.2} s", self.seconds))?;
