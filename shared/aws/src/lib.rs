@@ -4,7 +4,7 @@
 //! bucket, and what an error of the SDK means. It is the only crate that names an `aws_sdk_*`.
 //!
 //! **What must not live here:** decisions about a run (`stepwell-core`), Lambda, and the making of tables, queues and
-//! buckets, which the template does.
+//! buckets, which is up to whoever deploys.
 //!
 //! Everything that a decision rests on is **one item**, so each write is one conditional `UpdateItem` whose answer is the
 //! checkpoint, and whose refusal shows the one that refused it. Nothing is read first.
@@ -94,7 +94,7 @@ pub mod sdk {
     pub use aws_smithy_types as types;
 }
 
-/// The names of what the template has made.
+/// The names of what was made for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwsSettings {
     /// The table.

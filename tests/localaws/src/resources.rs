@@ -1,4 +1,4 @@
-//! A table, two queues and a bucket, as the template makes them.
+//! A table, two queues and a bucket, as the adapters need them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
