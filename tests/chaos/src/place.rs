@@ -13,7 +13,7 @@ use stepwell_ports::ListQuery;
 use stepwell_core::decide::Rules;
 use stepwell_core::limits::PAGE_MAX;
 
-use crate::flows::LEASE;
+use crate::flows::{LEASE, Questions};
 
 /// Acquires without a commit before a run counts as poison. Here it is the workers that are killed, not the steps that
 /// kill: a run may well lose its worker a few times in a row.
@@ -77,6 +77,15 @@ impl Place {
     ) -> Result<Started, PlaceError> {
         let request = StartRequest { workflow: WorkflowName::new(workflow)?, input: Json::of(input)?, key };
         Ok(self.client.start(request).await?)
+    }
+
+    /// Starts this many runs that ask the outside once a step, for this many steps.
+    pub async fn start_askers(&self, runs: u64, steps: u64) -> Result<Vec<RunId>, PlaceError> {
+        let mut started = Vec::new();
+        for number in 0..runs {
+            started.push(self.start("asker", &Questions { steps, number }, None).await?.run);
+        }
+        Ok(started)
     }
 
     /// Every run there is, as it stands.

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use stepwell_chaos::crew::{Crew, PATIENCE, WORKERS, is_held_by, result, wait_for_ends};
-use stepwell_chaos::flows::{self, LEASE, Questions};
+use stepwell_chaos::flows::{self, LEASE};
 use stepwell_chaos::outside::Outside;
 use stepwell_chaos::place::Place;
 use stepwell_core::Phase;
@@ -24,11 +24,7 @@ async fn a_worker_that_was_stopped_beyond_its_lease_changes_nothing_when_it_goes
     let mut rng = fastrand::Rng::with_seed(seed);
     let outside = Outside::listen(rng.u64(..))?;
     let place = Place::open(dir.path(), flows::registry(outside.address(), "test"))?;
-    let mut runs = Vec::new();
-    for number in 0..RUNS {
-        runs.push(place.start("asker", &Questions { steps: STEPS, number }, None).await?.run);
-    }
-
+    let runs = place.start_askers(RUNS, STEPS).await?;
     let crew = Crew::hire(env!("CARGO_BIN_EXE_chaos-process"), dir.path(), outside.address())?;
     let (mut taken_over, mut visits) = (0, vec![0; runs.len()]);
     let mut report = Report::new("chaos-pauses");
