@@ -87,17 +87,12 @@ pub(crate) fn standing<'a>(run: &RunId, found: impl IntoIterator<Item = &'a Item
         let read = Reader { run, item };
         let (segment, revision): (Segment, _) = (read.json(name::JSON)?, read.number(name::REVISION)?);
         // Where both were written for the same revision, the one that begins earlier took the other's place in it.
-        while standing.pop_if(|(last, of)| end(last) > segment.from.0 && *of < revision).is_some() {}
-        if standing.last().is_none_or(|(last, _)| end(last) <= segment.from.0) {
+        while standing.pop_if(|(last, of)| last.end() > segment.from && *of < revision).is_some() {}
+        if standing.last().is_none_or(|(last, _)| last.end() <= segment.from) {
             standing.push((segment, revision));
         }
     }
     Ok(standing.into_iter().map(|(segment, _)| segment).collect())
-}
-
-/// The first revision after a segment.
-pub(crate) const fn end(segment: &Segment) -> u64 {
-    segment.from.0.saturating_add(segment.entries.len() as u64)
 }
 
 impl Aside {

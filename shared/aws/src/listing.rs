@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::try_join_all;
 use stepwell_core::decide::DueRun;
-use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{MailboxSeq, Phase, RunId, Ticket, Timestamp, WorkflowName};
-use stepwell_ports::{DuePage, ListQuery, Page, RunSummary, StoreError};
+use stepwell_ports::{DuePage, ListQuery, Page, RunSummary, StoreError, check_limit};
 
 use crate::item::{self, Item, Reader, name};
 use crate::keys;
@@ -251,13 +250,6 @@ impl Glance {
             leased_until: read.maybe_number(name::LEASE_UNTIL)?.map(Timestamp),
         })
     }
-}
-
-fn check_limit(limit: usize) -> Result<(), StoreError> {
-    if (1..=PAGE_MAX).contains(&limit) {
-        return Ok(());
-    }
-    Err(StoreError::Invalid(format!("a page of {limit} entries: ask for 1 to {PAGE_MAX}")))
 }
 
 fn unknown_token(token: &str) -> StoreError {

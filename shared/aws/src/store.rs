@@ -94,7 +94,7 @@ impl CheckpointStore for Store {
             let after = if next > here { self.beside(run, (&next, &last), true, want).await? } else { Vec::new() };
             let is_all = after.len() < want;
             let mut found = aside::standing(run, before.iter().chain(&after))?;
-            found.retain(|segment| aside::end(segment) > from.0);
+            found.retain(|segment| segment.end() > from);
             if is_all || found.len() >= limit {
                 found.truncate(limit);
                 return Ok(found);

@@ -204,6 +204,16 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// The revision after its last entry's: where the next segment begins.
+    pub fn end(&self) -> Revision {
+        Revision(self.from.0.saturating_add(self.entries.len() as u64))
+    }
+
+    /// Bytes that this takes when stored.
+    pub fn weight(&self) -> usize {
+        json::weight(self)
+    }
+
     /// Adds an entry for this revision; when it does not fit, the old entries come back as a segment to be written.
     pub(crate) fn push(&mut self, revision: Revision, now: Timestamp, mut entry: Entry) -> Option<Self> {
         if self.entries.is_empty() {
@@ -211,7 +221,7 @@ impl Segment {
         }
         entry.at = millis(now.since(self.at));
         // One more is the comma between them.
-        let bytes = json::weight(self).saturating_add(json::weight(&entry)).saturating_add(1);
+        let bytes = self.weight().saturating_add(json::weight(&entry)).saturating_add(1);
         let full = !self.entries.is_empty() && (self.entries.len() >= TAIL_ENTRIES_MAX || bytes > TAIL_BYTES_MAX);
         let written = full.then(|| core::mem::take(self));
         if full {

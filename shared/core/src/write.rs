@@ -49,6 +49,17 @@ pub enum Write {
     Amend(Box<Amend>),
 }
 
+impl Write {
+    /// Whether it brings values of the workflow along, and so can make the checkpoint too large. Only such a write is ever
+    /// refused for size: a run at the limit must still be taken up, and ended.
+    pub const fn brings_values(&self) -> bool {
+        match self {
+            Self::Start(_) | Self::Commit(_) | Self::Signal(_) | Self::Amend(_) => true,
+            Self::Acquire(_) | Self::Renew(_) | Self::Cancel(_) => false,
+        }
+    }
+}
+
 /// What a new run is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {

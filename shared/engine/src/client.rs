@@ -162,7 +162,7 @@ impl Client {
             let page = self.ports.store.history(run, next, PAGE_MAX).await?;
             for segment in &page {
                 entries.extend(entries_of(segment));
-                next = Revision(segment.from.0 + segment.entries.len() as u64);
+                next = segment.end();
             }
             if page.len() < PAGE_MAX {
                 break;

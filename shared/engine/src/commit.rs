@@ -29,8 +29,8 @@ pub(crate) enum Carried {
 /// that safe, whatever has become of the first try.
 pub(crate) async fn carry_out(ports: &Ports, run: &RunId, write: Write) -> Carried {
     let request = WriteRequest { run: run.clone(), id: ports.ids.write_id(), now: ports.clock.now(), write };
-    let mut pause = PAUSE;
-    for attempt in 1.. {
+    let (mut pause, mut attempt) = (PAUSE, 1);
+    loop {
         match ports.store.write(&request).await {
             Ok(Written::Applied(checkpoint)) => return Carried::Applied(checkpoint),
             Ok(Written::Refused(current)) => {
@@ -46,9 +46,9 @@ pub(crate) async fn carry_out(ports: &Ports, run: &RunId, write: Write) -> Carri
                 tracing::warn!(%run, %error, attempt, "a write has to be tried again");
                 ports.clock.sleep(pause).await;
                 pause *= 2;
+                attempt += 1;
             }
             Err(error) => return Carried::Failed(error),
         }
     }
-    Carried::Failed(StoreError::Unavailable("no tries left".into()))
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stepwell::Registry;
 use stepwell_core::decide::{self, Decision, Moment, Rules, Send, StepEnd, StepOutcome, Then, Turn, Verdict};
+use stepwell_core::history::Segment;
 use stepwell_core::invariants;
 use stepwell_core::limits::CHECKPOINT_BYTES_MAX;
 use stepwell_core::write::{Acquire, Commit, Refusal, Write, apply};
@@ -325,9 +326,9 @@ enum Committed {
 fn account(commit: &mut Commit, uncounted: u64) -> usize {
     let appended: usize =
         commit.appends.iter().flat_map(|append| &append.entries).map(|entry| entry.text().len()).sum();
-    let segment = commit.segment.as_ref().and_then(|segment| serde_json::to_vec(segment).ok());
+    let segment = commit.segment.as_ref().map_or(0, Segment::weight);
     let checkpoint = commit.progress.weight();
-    let bytes = appended + segment.map_or(0, |bytes| bytes.len()) + checkpoint;
+    let bytes = appended + segment + checkpoint;
     let used = Usage { writes: 1 + uncounted, bytes: bytes as u64, ..Usage::default() };
     commit.progress.usage = commit.progress.usage.plus(used);
     checkpoint

@@ -150,7 +150,7 @@ impl Host for TurnHost {
     }
 }
 
-pub(crate) fn store_error(error: &StoreError) -> HostError {
+fn store_error(error: &StoreError) -> HostError {
     match error {
         StoreError::Throttled(_) | StoreError::Unknown(_) | StoreError::Unavailable(_) => {
             HostError::Passing(error.to_string())
@@ -159,7 +159,7 @@ pub(crate) fn store_error(error: &StoreError) -> HostError {
     }
 }
 
-pub(crate) fn blob_error(error: &BlobError) -> HostError {
+fn blob_error(error: &BlobError) -> HostError {
     match error {
         BlobError::Unavailable(_) => HostError::Passing(error.to_string()),
         BlobError::Missing { .. } | BlobError::Altered { .. } | BlobError::TooLarge { .. } => {

@@ -137,7 +137,7 @@ pub(crate) fn segments(db: &Connection, run: &RunId, from: Revision, limit: usiz
         let (first, value): (i64, String) = (row.get(0)?, row.get(1)?);
         row::intact(run, "history", Key::Segment { first }.sum(run, value.as_bytes()), row.get(2)?)?;
         let segment: Segment = row::parse(run, value.as_bytes())?;
-        if segment.from.0.saturating_add(segment.entries.len() as u64) > from.0 {
+        if segment.end() > from {
             found.push(segment);
         }
     }

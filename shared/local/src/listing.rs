@@ -2,7 +2,6 @@
 
 use rusqlite::{Connection, params};
 use stepwell_core::decide::DueRun;
-use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{Phase, RunId, Ticket, Timestamp, WorkflowName};
 use stepwell_ports::{DuePage, ListQuery, Page, RunSummary, StoreError};
 
@@ -135,14 +134,6 @@ pub(crate) fn list(db: &Connection, query: &ListQuery, after: &Place) -> Result<
     items.sort_unstable_by(|a, b| (b.started_at, &b.run).cmp(&(a.started_at, &a.run)));
     let place = |summary: &RunSummary| Place { at: summary.started_at.0, run: summary.run.to_string() };
     Ok(page(items, query.limit, &asked(query), place))
-}
-
-/// Checks a query's size.
-pub(crate) fn check_limit(limit: usize) -> Result<(), StoreError> {
-    if (1..=PAGE_MAX).contains(&limit) {
-        return Ok(());
-    }
-    Err(StoreError::Invalid(format!("a page of {limit} entries: ask for 1 to {PAGE_MAX}")))
 }
 
 fn workflows(db: &Connection) -> Result<Vec<WorkflowName>, Abort> {

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit};
 
 use crate::fault::{Abort, Fault};
 use crate::listing::{self, Place};
@@ -56,13 +56,13 @@ impl CheckpointStore for Local {
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
-        listing::check_limit(limit)?;
+        check_limit(limit)?;
         let after = after.map(|token| Place::parse(&token, listing::DUE_ASKED)).transpose()?;
         self.read_aside(move |db| listing::due(db, until, limit, after.as_ref())).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        listing::check_limit(query.limit)?;
+        check_limit(query.limit)?;
         let after = query.after.as_deref();
         let after = after.map_or(Ok(Place::newest()), |token| Place::parse(token, &listing::asked(query)))?;
         let query = query.clone();

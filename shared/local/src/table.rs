@@ -189,14 +189,9 @@ impl Prepared {
         self.set_aside(db, id).map(Ok)
     }
 
-    /// Refuses what would make the checkpoint too large. A write that brings no values is never refused for it: a run just
-    /// under the limit must still be acquired and cancelled.
+    /// Refuses what would make the checkpoint too large.
     fn check_size(&self, bytes: usize) -> Result<(), StoreError> {
-        let brings_values = match &self.request.write {
-            Write::Start(_) | Write::Commit(_) | Write::Signal(_) | Write::Amend(_) => true,
-            Write::Acquire(_) | Write::Renew(_) | Write::Cancel(_) => false,
-        };
-        if !brings_values || bytes <= CHECKPOINT_BYTES_MAX {
+        if !self.request.write.brings_values() || bytes <= CHECKPOINT_BYTES_MAX {
             return Ok(());
         }
         Err(StoreError::Invalid(format!(

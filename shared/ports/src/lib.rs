@@ -20,4 +20,4 @@ pub use clock::Clock;
 pub use error::StoreError;
 pub use ids::Ids;
 pub use queue::{Delivery, Envelope, QueueError, Receipt, RunQueue};
-pub use store::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, Written};
+pub use store::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, Written, check_limit};

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use stepwell_core::decide::DueRun;
 use stepwell_core::history::Segment;
+use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::write::WriteRequest;
 use stepwell_core::{
     Checkpoint, EffectKey, EffectRecord, Json, LogId, Phase, Revision, RunId, Timestamp, WorkflowName,
@@ -57,6 +58,30 @@ pub struct RunSummary {
     pub started_at: Timestamp,
     /// When it wakes by itself.
     pub wakes_at: Option<Timestamp>,
+}
+
+impl RunSummary {
+    /// What the list index shows of a checkpoint.
+    pub fn of(checkpoint: &Checkpoint) -> Self {
+        Self {
+            run: checkpoint.run.clone(),
+            workflow: checkpoint.workflow.clone(),
+            phase: checkpoint.progress.status.phase(),
+            started_at: checkpoint.started_at,
+            wakes_at: checkpoint.wakes_at(),
+        }
+    }
+}
+
+/// Checks the size that is asked for of a page.
+///
+/// # Errors
+/// [`StoreError::Invalid`] when it is not 1 to [`PAGE_MAX`].
+pub fn check_limit(limit: usize) -> Result<(), StoreError> {
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!("a page of {limit} entries: ask for 1 to {PAGE_MAX}")))
 }
 
 /// Checkpoints and what lies beside them. See each method for what is atomic and what a crash leaves behind.

@@ -97,9 +97,7 @@ pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_
         StepOutcome::Goto { place } => ended.go_to(place, rules, go_on),
         StepOutcome::Wait { place, on, until } => ended.wait(place, on, until, rules, go_on),
         StepOutcome::Complete { .. } | StepOutcome::Fail { .. } if ended.open().is_some() => ended.park_open(),
-        StepOutcome::Complete { output } => {
-            ended.finish(Status::Completed { output, at: moment.now }, EntryKind::Completed, None)
-        }
+        StepOutcome::Complete { output } => ended.complete(output),
         StepOutcome::Fail { failure } => ended.fail(failure),
         StepOutcome::Retry { failure, policy, at_least } => ended.retry(failure, &policy, at_least, moment.random),
         StepOutcome::Park { reason } => ended.park(reason),
@@ -155,10 +153,10 @@ impl<'a> Ended<'a> {
         Ok(self.with_step(draft.hand_off(Some(seen))))
     }
 
-    fn finish(self, status: Status, kind: EntryKind, note: Option<String>) -> Result<Decision, Illegal> {
+    fn complete(self, output: Payload) -> Result<Decision, Illegal> {
         let mut draft = self.draft();
-        draft.become_status(status, &self.end.step)?;
-        self.step_over(&mut draft, None, kind, note);
+        draft.become_status(Status::Completed { output, at: self.now }, &self.end.step)?;
+        self.step_over(&mut draft, None, EntryKind::Completed, None);
         Ok(self.with_step(draft.end()))
     }
 
@@ -276,10 +274,7 @@ impl<'a> Ended<'a> {
 
     fn cancel_note(&self) -> Option<String> {
         let cancel = self.held.cancel.as_ref()?;
-        Some(match &cancel.why {
-            Some(why) => alloc::format!("by {}: {why}", cancel.by),
-            None => alloc::format!("by {}", cancel.by),
-        })
+        Some(super::by(&cancel.by, cancel.why.as_deref()))
     }
 
     fn draft(&self) -> Draft<'a> {

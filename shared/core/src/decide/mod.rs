@@ -127,6 +127,11 @@ fn wake_up(status: &Status, ticket: Ticket, now: Timestamp) -> Option<Send> {
     (delay <= MESSAGE_DELAY_MAX).then_some(Send { ticket, delay })
 }
 
+/// Who did something and why, as the history notes it.
+fn by(who: &str, why: Option<&str>) -> String {
+    why.map_or_else(|| alloc::format!("by {who}"), |why| alloc::format!("by {who}: {why}"))
+}
+
 /// A commit in the making: the parts that every decision fills in the same way.
 struct Draft<'a> {
     before: &'a Checkpoint,

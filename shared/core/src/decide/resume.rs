@@ -39,10 +39,7 @@ pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Ame
         return Err(ResumeRefused::NotParked(current.progress.status.phase()));
     };
     let step = current.progress.place.step();
-    let note = match &act.why {
-        Some(why) => alloc::format!("by {}: {why}", act.by),
-        None => alloc::format!("by {}", act.by),
-    };
+    let note = super::by(&act.by, act.why.as_deref());
     let mut draft = Draft::new(current, now);
     draft.become_status(Status::Running, &step)?;
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.clone()), ..More::default() });

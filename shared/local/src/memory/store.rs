@@ -3,10 +3,10 @@ use std::cmp::Reverse;
 use async_trait::async_trait;
 use stepwell_core::decide::DueRun;
 use stepwell_core::history::Segment;
-use stepwell_core::limits::{CHECKPOINT_BYTES_MAX, PAGE_MAX};
+use stepwell_core::limits::CHECKPOINT_BYTES_MAX;
 use stepwell_core::write::{Write, WriteRequest, apply};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Phase, Revision, RunId, Timestamp};
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit};
 
 use super::{Memory, State};
 
@@ -42,10 +42,7 @@ impl CheckpointStore for Memory {
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
         let state = self.state();
         let all = state.segments.range((run.clone(), Revision(0))..=(run.clone(), Revision(u64::MAX)));
-        let found = all.map(|(_, segment)| segment).filter(|segment| {
-            let end = segment.from.0.saturating_add(segment.entries.len() as u64);
-            end > from.0
-        });
+        let found = all.map(|(_, segment)| segment).filter(|segment| segment.end() > from);
         Ok(found.take(limit).cloned().collect())
     }
 
@@ -60,13 +57,11 @@ impl CheckpointStore for Memory {
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        if !(1..=PAGE_MAX).contains(&query.limit) {
-            return Err(StoreError::Invalid(format!("a page of {} runs; ask for 1 to {PAGE_MAX}", query.limit)));
-        }
+        check_limit(query.limit)?;
         let after = query.after.as_deref().map(|token| parse_list_token(query, token)).transpose()?;
         let state = self.state();
         let place = |found: &RunSummary| (found.started_at, found.run.clone());
-        let mut found: Vec<RunSummary> = state.runs.values().map(summary).collect();
+        let mut found: Vec<RunSummary> = state.runs.values().map(RunSummary::of).collect();
         found.retain(|run| {
             query.workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
                 && query.phase.is_none_or(|phase| phase == run.phase)
@@ -119,15 +114,10 @@ impl State {
     }
 }
 
-/// Refuses what would make the checkpoint too large. A write that brings no values is never refused for it: else a run
-/// just under the limit could not be acquired or cancelled any more.
+/// Refuses what would make the checkpoint too large.
 fn check_size(next: &Checkpoint, write: &Write) -> Result<(), StoreError> {
-    let brings_values = match write {
-        Write::Start(_) | Write::Commit(_) | Write::Signal(_) | Write::Amend(_) => true,
-        Write::Acquire(_) | Write::Renew(_) | Write::Cancel(_) => false,
-    };
     let weight = next.weight();
-    if brings_values && weight > CHECKPOINT_BYTES_MAX {
+    if write.brings_values() && weight > CHECKPOINT_BYTES_MAX {
         return Err(StoreError::Invalid(format!(
             "the checkpoint of run {} would have {weight} bytes, the limit is {CHECKPOINT_BYTES_MAX}: \
              keep large values in a blob or a log",
@@ -135,16 +125,6 @@ fn check_size(next: &Checkpoint, write: &Write) -> Result<(), StoreError> {
         )));
     }
     Ok(())
-}
-
-fn summary(checkpoint: &Checkpoint) -> RunSummary {
-    RunSummary {
-        run: checkpoint.run.clone(),
-        workflow: checkpoint.workflow.clone(),
-        phase: checkpoint.progress.status.phase(),
-        started_at: checkpoint.started_at,
-        wakes_at: checkpoint.wakes_at(),
-    }
 }
 
 /// The first `limit` of what was found, and the last one's token if there is more.

@@ -127,7 +127,7 @@ async fn history(bed: &Bed<'_>, run: &RunId, from: u64, limit: usize) -> Vec<Seg
         found.extend(page);
         assert!(found.len() < 1_000, "the pages do not end");
         match found.last() {
-            Some(last) if more => from = Revision(last.from.0 + last.entries.len() as u64),
+            Some(last) if more => from = last.end(),
             Some(_) | None => return found,
         }
     }

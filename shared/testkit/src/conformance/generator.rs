@@ -212,7 +212,7 @@ impl Generator {
     /// The segment after the last one; now and then that one again, with other entries.
     fn next_segment(&mut self, current: &Checkpoint, model: &Model) -> Segment {
         let last = model.last_segment(&current.run);
-        let next = last.map_or(Revision(1), |last| Revision(last.from.0 + last.entries.len() as u64));
+        let next = last.map_or(Revision(1), Segment::end);
         let from = if self.percent(85) { next } else { last.map_or(next, |last| last.from) };
         Segment { from, at: self.now, entries: self.entries(1) }
     }

@@ -198,7 +198,7 @@ async fn all_segments(store: &dyn CheckpointStore, run: &RunId) -> Vec<Segment> 
         let more = page.len() == 7;
         found.extend(page);
         match found.last() {
-            Some(last) if more => from = Revision(last.from.0 + last.entries.len() as u64),
+            Some(last) if more => from = last.end(),
             Some(_) | None => return found,
         }
     }
