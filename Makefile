@@ -32,7 +32,8 @@ MINISTACK_BUILT := $(abspath $(TARGET)/tools/ministack-$(MINISTACK_VERSION))/bin
 export STEPWELL_DYNOXIDE ?= $(DYNOXIDE_BUILT)
 export STEPWELL_MINISTACK ?= $(MINISTACK_BUILT)
 # Everyday work builds none of this: the AWS SDK takes minutes.
-AWS_CRATES := stepwell-aws stepwell-localaws
+FUNCTIONS := runner api sweeper dead-letter
+AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e
 # What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
 AWS := $(TARGET)/aws
 AWS_RUNS = ps -o args= -p "$$(cat $(AWS)/pid 2>/dev/null || echo 0)" 2>/dev/null | grep -q stepwell-localaws
@@ -88,7 +89,7 @@ bench: ## Measure durable steps, growth, memory and recovery (optimised build)
 
 lint: ## Format, clippy, docs and dependencies, without changing a file
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	cargo clippy --workspace --all-targets --all-features $(LOCKED) -- -D warnings
 	$(RUSTDOC)
 	@$(MAKE) deny LOCKED=$(LOCKED)
 

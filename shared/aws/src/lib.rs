@@ -73,6 +73,7 @@ mod item;
 mod keys;
 mod listing;
 mod queue;
+mod settings;
 mod store;
 mod table;
 mod update;
@@ -83,6 +84,9 @@ use std::sync::Arc;
 use stepwell_ports::{BlobStore, CheckpointStore, RunQueue};
 
 pub use queue::REASON_ATTRIBUTE;
+pub use settings::{
+    AwsSettings, BUCKET_VARIABLE, DEAD_LETTER_VARIABLE, KMS_KEY_VARIABLE, QUEUE_VARIABLE, SettingsError, TABLE_VARIABLE,
+};
 
 /// The SDK, for tools and tests that make tables, queues and buckets, so that they name the same one.
 pub mod sdk {
@@ -92,21 +96,6 @@ pub mod sdk {
     pub use aws_sdk_sqs as sqs;
     pub use aws_smithy_runtime_api as runtime_api;
     pub use aws_smithy_types as types;
-}
-
-/// The names of what was made for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwsSettings {
-    /// The table.
-    pub table: String,
-    /// URL of the queue of messages.
-    pub queue_url: String,
-    /// URL of its dead-letter queue.
-    pub dead_letter_url: String,
-    /// The bucket of blobs.
-    pub bucket: String,
-    /// ARN of the key that blobs are encrypted with; the bucket's own setting where there is none.
-    pub kms_key: Option<String>,
 }
 
 /// Store, queue and blobs. A clone is another handle to the same clients.

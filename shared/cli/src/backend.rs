@@ -6,8 +6,9 @@ use std::sync::Arc;
 use stepwell::Registry;
 use stepwell_core::Timestamp;
 use stepwell_engine::{Client, Engine, Ports, Settings};
-use stepwell_local::{Local, Options, SystemClock, SystemIds};
+use stepwell_local::{Local, Options};
 use stepwell_ports::Clock as _;
+use stepwell_ports::system::{SystemClock, SystemIds};
 
 use crate::args::Cli;
 use crate::errors::CliError;

@@ -17,7 +17,8 @@ use stepwell_core::write::{Acquire, LogAppend, Write, WriteRequest};
 use stepwell_core::{
     Checkpoint, Digest, Json, Lease, LogId, Message, ParkReason, RunId, Ticket, Timestamp, Usage, WorkerId, WriteId,
 };
-use stepwell_local::{Local, Options, SystemClock};
+use stepwell_local::{Local, Options};
+use stepwell_ports::system::SystemClock;
 use stepwell_ports::{Clock, Envelope, Written};
 
 const ADA: &str = r#"{"name": "Ada"}"#;

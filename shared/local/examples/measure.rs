@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use stepwell_core::write::{Acquire, Commit, Start, Write, WriteRequest};
 use stepwell_core::{Checkpoint, Digest, Json, Lease, Message, Payload, Place, RunId, Status, WorkerId, WorkflowName};
-use stepwell_local::{Local, Options, SystemClock, SystemIds};
+use stepwell_local::{Local, Options};
+use stepwell_ports::system::{SystemClock, SystemIds};
 use stepwell_ports::{CheckpointStore, Clock, Envelope, Ids, RunQueue, Written};
 
 type Failure = Box<dyn Error + Send + Sync>;

@@ -1,7 +1,7 @@
 //! # stepwell-local: the embedded durable backend
 //!
 //! **What lives here:** every port of `stepwell-ports` on one machine: a SQLite database and a folder of blobs ([`Local`]),
-//! the same without durability ([`memory`]), and the machine's clock and ids ([`SystemClock`], [`SystemIds`]).
+//! and the same without durability ([`memory`]).
 //!
 //! **What must not live here:** decisions about a run. What a write does is `stepwell_core::write::apply`, called inside a
 //! transaction; the one exception is the commit of a step, which is a conditional update and held to the same answers.
@@ -11,9 +11,7 @@
 
 mod aside;
 mod blobs;
-mod clock;
 mod fault;
-mod ids;
 mod listing;
 pub mod memory;
 mod open;
@@ -36,8 +34,6 @@ use std::sync::Arc;
 use stepwell_ports::{BlobStore, CheckpointStore, Clock, RunQueue};
 use tokio::sync::Notify;
 
-pub use clock::SystemClock;
-pub use ids::SystemIds;
 pub use open::{OpenError, Options};
 pub use queue::DeadLetter;
 pub use stats::Stats;
@@ -51,7 +47,8 @@ use writer::Writer;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use stepwell_local::{Local, Options, SystemClock};
+/// use stepwell_local::{Local, Options};
+/// use stepwell_ports::system::SystemClock;
 /// use stepwell_ports::CheckpointStore;
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();

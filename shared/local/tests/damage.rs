@@ -13,7 +13,8 @@ use stepwell_core::{
     CancelRequest, Checkpoint, Class, EffectKey, EffectRecord, Json, LogId, Outcome, Payload, Place, Revision, Scope,
     WorkflowName,
 };
-use stepwell_local::{Local, OpenError, Options, SystemClock};
+use stepwell_local::{Local, OpenError, Options};
+use stepwell_ports::system::SystemClock;
 use stepwell_ports::{CheckpointStore as _, StoreError, Written};
 use support::{NOW, acquire, applied, commit, database, held, open, run, signal, start, step, write};
 use tempfile::TempDir;

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{CancelRequest, Checkpoint, Json, LogId, Message, Phase, Revision, Ticket};
-use stepwell_local::{Local, Options, SystemClock};
+use stepwell_local::{Local, Options};
+use stepwell_ports::system::SystemClock;
 use stepwell_ports::{BlobStore as _, CheckpointStore as _, Envelope, ListQuery, RunQueue as _, Written};
 use support::{NOW, acquire, applied, commit, held, open, request, run, signal, start, step};
 

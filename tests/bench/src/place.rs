@@ -9,8 +9,9 @@ use stepwell::Registry;
 use stepwell_core::decide::Rules;
 use stepwell_core::{Checkpoint, Json, Phase, RunId, WorkerId, WorkflowName};
 use stepwell_engine::{Client, Engine, Ports, Settings, StartRequest, Worker, WorkerSettings};
-use stepwell_local::{Local, Options, SystemClock, SystemIds};
+use stepwell_local::{Local, Options};
 use stepwell_ports::ListQuery;
+use stepwell_ports::system::{SystemClock, SystemIds};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 

@@ -7,8 +7,9 @@ use serde::Serialize;
 use stepwell::Registry;
 use stepwell_core::{Checkpoint, Json, NameError, RunId, WorkerId, WorkflowName};
 use stepwell_engine::{Client, ClientError, Engine, EngineError, Ports, Settings, StartRequest, Started};
-use stepwell_local::{Local, OpenError, Options, SystemClock, SystemIds};
+use stepwell_local::{Local, OpenError, Options};
 use stepwell_ports::ListQuery;
+use stepwell_ports::system::{SystemClock, SystemIds};
 
 use stepwell_core::decide::Rules;
 use stepwell_core::limits::PAGE_MAX;

@@ -17,11 +17,11 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("local", &["core", "ports"]),
     ("testkit", &["core", "ports", "engine", "sdk"]),
     ("samples", &["sdk"]),
-    ("cli", &["engine", "local", "sdk", "samples", "core", "ports"]),
+    ("cli", &["engine", "aws", "local", "sdk", "samples", "core", "ports"]),
     ("agent", &["sdk"]),
     ("aws", &["core", "ports"]),
-    ("http", &["core", "engine"]),
-    ("lambda", &["engine", "aws", "sdk", "http"]),
+    ("http", &["core", "engine", "ports"]),
+    ("lambda", &["core", "ports", "engine", "aws", "sdk", "http"]),
 ];
 
 /// What the tests of any crate may use besides: the conformance suite, a backend to run on, and the figures' reports.
@@ -69,7 +69,7 @@ fn an_unlisted_edge_is_found() {
     assert_eq!(edge("shared/engine", "shared/testkit", false), ["shared/engine -> shared/testkit"]);
     assert_eq!(edge("shared/testkit", "shared/local", false), ["shared/testkit -> shared/local"]);
     assert_eq!(edge("shared/cli", "tests/bench", true), ["shared/cli -> tests/bench (for tests)"]);
-    assert_eq!(edge("functions/api", "shared/samples", false), ["functions/api -> shared/samples"]);
+    assert_eq!(edge("functions/sweeper", "shared/samples", false), ["functions/sweeper -> shared/samples"]);
     assert_eq!(edge("shared/new", "shared/core", false), ["shared/new -> shared/core"]);
     assert!(edge("shared/engine", "shared/testkit", true).is_empty());
     assert!(edge("functions/runner", "shared/samples", false).is_empty());
@@ -131,8 +131,8 @@ fn is_listed(from: &str, to: &str) -> bool {
     let Some(to) = to.strip_prefix("shared/") else { return false };
     match from.split_once('/') {
         Some(("shared", name)) => EDGES.iter().any(|(known, edges)| *known == name && edges.contains(&to)),
-        // The one function that links a user's workflows.
-        Some(("functions", "runner")) => matches!(to, "lambda" | "samples"),
+        // The two functions that link a user's workflows: one runs them, the other only asks what they accept.
+        Some(("functions", "runner" | "api")) => matches!(to, "lambda" | "samples"),
         Some(("functions", _)) => to == "lambda",
         _ => false,
     }

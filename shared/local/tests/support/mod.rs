@@ -10,7 +10,8 @@ use stepwell_core::{
     Checkpoint, Digest, Json, Lease, Letter, LogId, Payload, Place, RunId, SignalId, SignalName, Status, Timestamp,
     WorkerId, WorkflowName, WriteId,
 };
-use stepwell_local::{Local, Options, SystemClock};
+use stepwell_local::{Local, Options};
+use stepwell_ports::system::SystemClock;
 use stepwell_ports::{CheckpointStore, StoreError, Written};
 
 /// When every write of a test happens.

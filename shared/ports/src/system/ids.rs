@@ -3,8 +3,9 @@
 use core::str::FromStr;
 
 use stepwell_core::{NameError, RunId, SignalId, WriteId};
-use stepwell_ports::Ids;
 use uuid::Uuid;
+
+use crate::Ids;
 
 /// Ids from the time and the system's randomness. Good for telling things apart, not for secrets.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use stepwell_core::Timestamp;
 use stepwell_core::time::millis;
-use stepwell_ports::Clock;
+
+use crate::Clock;
 
 /// The system's clock, and the runtime's timer. Needs a tokio runtime with its timer on.
 #[derive(Clone, Copy, Debug, Default)]

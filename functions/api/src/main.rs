@@ -1,0 +1,3 @@
+//! Serves the API.
+
+fn main() {}

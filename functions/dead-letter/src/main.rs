@@ -1,0 +1,3 @@
+//! Looks at what the queue has given up.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Works on runs, a batch of messages at once.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Wakes what is due, on a schedule.
+
+fn main() {}

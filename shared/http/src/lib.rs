@@ -1,0 +1,1 @@
+//! # stepwell-http: the API as one router

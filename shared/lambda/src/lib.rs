@@ -1,0 +1,1 @@
+//! # stepwell-lambda: the engine inside AWS Lambda
