@@ -51,8 +51,14 @@ fn incompatible_retry() -> RetryPolicy {
         .without_jitter()
 }
 
-/// Runs the step that the run stands at, once.
-pub(crate) async fn attempt(ports: &Ports, registry: &Registry, held: &Checkpoint, host: &Arc<TurnHost>) -> Attempted {
+/// Runs the step that the run stands at, once. It is cut at `hard`, when the process ends.
+pub(crate) async fn attempt(
+    ports: &Ports,
+    registry: &Registry,
+    held: &Checkpoint,
+    host: &Arc<TurnHost>,
+    hard: Option<Timestamp>,
+) -> Attempted {
     let started = ports.clock.now();
     let prepared = prepare(ports, registry, held).await;
     let (step, version, note, policy, record, ran) = match prepared {
@@ -64,7 +70,7 @@ pub(crate) async fn attempt(ports: &Ports, registry: &Registry, held: &Checkpoin
         Ok((workflow, step)) => {
             let (name, note, policy) = (step.step().to_owned(), step.note().map(str::to_owned), step.policy().clone());
             let cx = Arc::new(Cx::new(visiting(held), Arc::clone(host) as Arc<_>));
-            let ran = run(ports, step, &policy, &cx, host).await;
+            let ran = run(ports, step, Limit::of(&policy, ports.clock.now(), hard), &cx, host).await;
             (name, workflow.version(), note, policy, cx.recorded(), ran)
         }
     };
@@ -189,17 +195,47 @@ fn panicked(panic: &(dyn Any + Send)) -> ErrorMeans {
     ErrorMeans::Retry { failure, policy: None, at_least: None }
 }
 
+/// How long an attempt may take, and why no longer.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// Its own time-out.
+    Own(Duration),
+    /// The process ends before that.
+    Process { left: Duration, own: Duration },
+}
+
+impl Limit {
+    fn of(policy: &StepPolicy, now: Timestamp, hard: Option<Timestamp>) -> Self {
+        let own = policy.timeout;
+        match hard.map(|hard| hard.since(now)) {
+            Some(left) if left < own => Self::Process { left, own },
+            Some(_) | None => Self::Own(own),
+        }
+    }
+
+    const fn time(self) -> Duration {
+        match self {
+            Self::Own(time) | Self::Process { left: time, .. } => time,
+        }
+    }
+
+    fn passed(self) -> Failure {
+        let message = match self {
+            Self::Own(own) => format!("the step took longer than {own:?}; it may have been cut in the middle"),
+            Self::Process { left, own } => format!(
+                "the step was cut after {left:?}, since its process was about to end; its own time-out is {own:?}; give the \
+                 function a longer time-out than its steps, or run steps longer than any function in `stepwell worker`"
+            ),
+        };
+        Failure::new(FailureKind::Timeout, message)
+    }
+}
+
 /// Runs the author's step until it ends, takes too long, or the run is lost.
-async fn run(
-    ports: &Ports,
-    step: Box<dyn PreparedStep>,
-    policy: &StepPolicy,
-    cx: &Arc<Cx>,
-    host: &Arc<TurnHost>,
-) -> Ran {
+async fn run(ports: &Ports, step: Box<dyn PreparedStep>, limit: Limit, cx: &Arc<Cx>, host: &Arc<TurnHost>) -> Ran {
     let running = AssertUnwindSafe(step.run(Arc::clone(cx))).catch_unwind();
-    let timeout = ports.clock.sleep(policy.timeout);
-    host.begin(ports.clock.now().plus(policy.timeout));
+    let timeout = ports.clock.sleep(limit.time());
+    host.begin(ports.clock.now().plus(limit.time()));
     // The order matters: a step that has ended has ended, whatever the time.
     tokio::select! {
         biased;
@@ -208,11 +244,7 @@ async fn run(
             Ok(Err(error)) => Ran::Means(error.into()),
             Err(panic) => Ran::Means(panicked(&*panic)),
         },
-        () = timeout => {
-            let message = format!("the step took longer than {:?}; it may have been cut in the middle", policy.timeout);
-            let failure = Failure::new(FailureKind::Timeout, message);
-            Ran::Means(ErrorMeans::Retry { failure, policy: None, at_least: None })
-        }
+        () = timeout => Ran::Means(ErrorMeans::Retry { failure: limit.passed(), policy: None, at_least: None }),
         // Beside the step: a store that is slow to renew does not hold it up.
         () = host.keep_lease() => Ran::Means(ErrorMeans::Lost),
     }

@@ -48,7 +48,8 @@ pub enum Ack {
 pub struct Budget {
     /// No further step is started after this much time.
     pub soft: Duration,
-    /// The process ends at this time: no step is started that may take longer. `None`: it does not.
+    /// The process ends soon after this time: no further step is started that may take longer, and the first one is cut
+    /// then. What a cut step is committed with has to fit into the rest. `None`: it does not end.
     pub hard: Option<Timestamp>,
     /// No further step is started once this is set.
     pub stop: StopFlag,
@@ -157,7 +158,7 @@ impl Engine {
             let next = match decide::turn(&held, self.settings.rules, self.ports.clock.now()) {
                 Err(illegal) => return self.defect(&run, &illegal),
                 Ok(Turn::Write(decision)) => Next::Decided(decision),
-                Ok(Turn::Step) => match attempt(&self.ports, &self.registry, &held, &host).await {
+                Ok(Turn::Step) => match attempt(&self.ports, &self.registry, &held, &host, budget.hard).await {
                     Attempted::Lost => return Ack::Leave,
                     Attempted::Ended { end, next_timeout } => Next::Ended(end, next_timeout),
                 },

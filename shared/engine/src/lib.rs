@@ -1,8 +1,8 @@
 //! # stepwell-engine: the shell around the protocol
 //!
 //! **What lives here:** the one loop that moves a run ([`Engine::turn`]): acquire, run steps, commit, hand off; what
-//! surrounds it: the [`Worker`] that takes messages off a queue, the sweep, and the [`Client`] through which runs are
-//! started, watched and spoken to.
+//! surrounds it: the [`Worker`] that takes messages off a queue, the sweep, the look at dead letters, and the [`Client`]
+//! through which runs are started, watched and spoken to.
 //!
 //! **What must not live here:** decisions about a run (they are `stepwell_core::decide`, pure), and anything that knows which
 //! store, queue or cloud is behind the ports.
@@ -22,6 +22,7 @@
 mod attempt;
 mod client;
 mod commit;
+mod dead_letter;
 mod engine;
 mod error;
 mod host;
@@ -30,6 +31,7 @@ mod sweep;
 mod worker;
 
 pub use client::{CancelAnswer, Client, HistoryEntry, SignalAnswer, SignalRequest, StartRequest, Started};
+pub use dead_letter::LetterAck;
 pub use engine::{Ack, Budget, Engine, Settings, StopFlag};
 pub use error::{ClientError, EngineError, Remedy};
 pub use sweep::SweepReport;

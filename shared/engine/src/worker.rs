@@ -168,7 +168,9 @@ impl Worker {
     async fn sweep_for_ever(&self) {
         loop {
             match self.engine.sweep(self.settings.sweep_every * 2).await {
-                Ok(report) if report.sent > 0 => tracing::info!(seen = report.seen, sent = report.sent, "swept"),
+                Ok(report) if report.sent > 0 => {
+                    tracing::info!(seen = report.seen, sent = report.sent, reminded = report.reminded, "swept");
+                }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "the sweep failed; the next one follows"),
             }

@@ -7,11 +7,13 @@
 //! | a step ended | [`commit()`]: continue, hand off, wait, retry, park, end | [`mod@commit`] |
 //! | a signal or a cancellation was accepted | [`wake`]: send a message or not | [`mod@message`] |
 //! | the sweeper found a run | [`sweep()`]: send a message or not | [`mod@sweep`] |
+//! | the queue gave up on a message | [`dead_letter()`]: keep it for a person, delete it, send it again, park its run | [`mod@dead_letter`] |
 //! | a person resumes a parked run, or ends it | [`resume()`], [`cancel_parked`] | [`mod@resume`] |
 //!
 //! A message is sent only after the write that it speaks of, and the own message is deleted only after that.
 
 pub mod commit;
+pub mod dead_letter;
 pub mod message;
 pub mod resume;
 pub mod sweep;
@@ -21,6 +23,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 pub use commit::{StepEnd, StepOutcome, commit};
+pub use dead_letter::{DeadLetter, dead_letter};
 pub use message::{Bury, Verdict, refused, wake};
 pub use resume::{Resume, ResumeRefused, cancel_parked, resume};
 pub use sweep::{DueRun, sweep};

@@ -8,6 +8,7 @@ mod cancel;
 mod client;
 mod crash_matrix;
 mod data;
+mod dead_letters;
 mod effects;
 mod incompatible;
 mod leases;

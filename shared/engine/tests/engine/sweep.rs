@@ -141,13 +141,13 @@ async fn sweeping_twice_is_harmless() {
     bed.turn(&minute()).await;
     tokio::time::advance(secs(590)).await;
     for _ in 0..3 {
-        assert_eq!(sweep(&bed).await, SweepReport { seen: 1, sent: 1 });
+        assert_eq!(sweep(&bed).await, SweepReport { seen: 1, sent: 1, reminded: 0 });
     }
     // The timer's own message and three more: the run moves once.
     assert_eq!(bed.settle().await, 4);
     assert_eq!(bed.story(&run).await, "First:waited Second:completed");
     assert_eq!(bed.output::<u64>(&run).await, crate::bed::T0.0 + 600_000);
-    assert_eq!(sweep(&bed).await, SweepReport { seen: 0, sent: 0 });
+    assert_eq!(sweep(&bed).await, SweepReport { seen: 0, sent: 0, reminded: 0 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn a_run_that_somebody_holds_is_let_alone() {
     let budget = minute();
     tokio::join!(bed.work(&engine, &delivery, &budget), async {
         tokio::time::sleep(secs(1)).await;
-        assert_eq!(sweep(&bed).await, SweepReport { seen: 1, sent: 0 });
+        assert_eq!(sweep(&bed).await, SweepReport { seen: 1, sent: 0, reminded: 0 });
     });
     assert_eq!(bed.phase(&run).await, Phase::Completed);
 }
@@ -178,7 +178,7 @@ async fn a_sweep_goes_over_all_pages() {
     }
     tokio::time::advance(MARK).await;
     let sent = runs.len() as u64;
-    assert_eq!(sweep(&bed).await, SweepReport { seen: sent, sent });
+    assert_eq!(sweep(&bed).await, SweepReport { seen: sent, sent, reminded: sent });
     assert_eq!(u64::from(bed.settle().await), sent);
 }
 
@@ -193,7 +193,7 @@ async fn parked_and_ended_runs_are_not_seen() {
     // A signal to a parked run is kept for later, and wakes nobody.
     bed.signal(&parked, GO, ()).await;
     tokio::time::advance(MARK * 3).await;
-    assert_eq!(sweep(&bed).await, SweepReport { seen: 0, sent: 0 });
+    assert_eq!(sweep(&bed).await, SweepReport { seen: 0, sent: 0, reminded: 0 });
     assert_eq!(bed.messages().await, []);
 }
 

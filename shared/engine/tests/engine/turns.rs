@@ -5,7 +5,7 @@ use std::time::Duration;
 use stepwell::prelude::*;
 use stepwell_core::history::EntryKind;
 use stepwell_core::write::Write;
-use stepwell_core::{Phase, Revision, Ticket, limits};
+use stepwell_core::{FailureKind, Phase, Revision, Ticket, limits};
 use stepwell_engine::{Ack, Budget, StopFlag};
 use stepwell_ports::CheckpointStore;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
@@ -74,12 +74,50 @@ async fn no_step_is_started_that_may_not_end_before_the_hard_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_step_runs_even_when_there_is_no_time() {
+async fn one_step_runs_even_when_there_is_no_time_for_another() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 9, each: 10 }).await;
-    let budget = Budget { hard: Some(T0), ..Budget::of(Duration::ZERO) };
+    let budget = Budget { hard: Some(T0.plus(secs(10))), ..Budget::of(Duration::ZERO) };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
-    assert_eq!(bed.checkpoint(&run).await.progress.revision, Revision(1));
+    assert_eq!(bed.story(&run).await, "Count:stepped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_outlive_its_process() {
+    let bed = bed();
+    let run = bed.start::<Countdown>(Input { steps: 1, each: 50 }).await;
+    let budget = Budget { hard: Some(T0.plus(secs(45))), ..minute() };
+    assert_eq!(bed.turn(&budget).await, Ack::Delete);
+    assert_eq!(bed.elapsed(), secs(45));
+    let checkpoint = bed.checkpoint(&run).await;
+    assert_eq!((checkpoint.progress.status.phase(), checkpoint.hold.lease), (Phase::Retrying, None));
+    let failure = checkpoint.progress.trouble.unwrap().last;
+    assert_eq!(failure.kind, FailureKind::Timeout);
+    for word in ["after 45s", "own time-out is 60s", "longer time-out", "stepwell worker"] {
+        assert!(failure.message.contains(word), "{word}: {failure}");
+    }
+    // Where a process lasts longer, it ends.
+    bed.settle().await;
+    assert_eq!(bed.story(&run).await, "Count:retried Count:completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_ends_in_the_last_moment_has_ended() {
+    let bed = bed();
+    let run = bed.start::<Countdown>(Input { steps: 1, each: 45 }).await;
+    let budget = Budget { hard: Some(T0.plus(secs(45))), ..minute() };
+    assert_eq!(bed.turn(&budget).await, Ack::Delete);
+    assert_eq!(bed.story(&run).await, "Count:completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hard_end_after_the_steps_own_time_changes_nothing() {
+    let bed = bed();
+    let run = bed.start::<Countdown>(Input { steps: 1, each: 100 }).await;
+    let budget = Budget { hard: Some(T0.plus(secs(60))), ..minute() };
+    assert_eq!(bed.turn(&budget).await, Ack::Delete);
+    let failure = bed.checkpoint(&run).await.progress.trouble.unwrap().last;
+    assert!(failure.message.starts_with("the step took longer than 60s"), "{failure}");
 }
 
 #[tokio::test(start_paused = true)]
