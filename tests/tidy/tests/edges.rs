@@ -20,7 +20,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("cli", &["engine", "aws", "local", "sdk", "samples", "core", "ports"]),
     ("agent", &["sdk"]),
     ("aws", &["core", "ports"]),
-    ("http", &["core", "engine", "ports"]),
+    ("http", &["core", "engine", "ports", "sdk"]),
     ("lambda", &["core", "ports", "engine", "aws", "sdk", "http"]),
 ];
 
