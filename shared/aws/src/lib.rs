@@ -67,6 +67,8 @@
 mod aside;
 mod blobs;
 mod clients;
+#[cfg(feature = "doctor")]
+pub mod doctor;
 mod exact;
 mod fault;
 mod item;
@@ -92,6 +94,8 @@ pub use settings::{
 pub mod sdk {
     pub use aws_config as config;
     pub use aws_sdk_dynamodb as dynamodb;
+    #[cfg(feature = "doctor")]
+    pub use aws_sdk_lambda as lambda;
     pub use aws_sdk_s3 as s3;
     pub use aws_sdk_sqs as sqs;
     pub use aws_smithy_runtime_api as runtime_api;

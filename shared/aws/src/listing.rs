@@ -19,6 +19,9 @@ use crate::table::{Range, Table};
 /// Keys that are read at least, once a first round has not filled the page.
 const ROUND_MIN: usize = 100;
 
+/// Each place begins with a hexadecimal digit. The service takes no empty text for a key, which an emulator may let pass.
+const FIRST: &str = "0";
+
 /// No run id has a character as high.
 const LAST: &str = "\u{7f}";
 
@@ -77,7 +80,7 @@ pub(crate) async fn due(
         index: keys::DUE_INDEX,
         key: (name::DUE_SHARD, name::DUE_PLACE),
         shards: keys::due_shards(),
-        first: String::new(),
+        first: FIRST.to_owned(),
         last: format!("{:016x}{LAST}", until.0),
         forward: true,
         workflow: None,
@@ -104,7 +107,7 @@ pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSum
         index: keys::LIST_INDEX,
         key: (name::LIST_SHARD, name::LIST_PLACE),
         shards: keys::list_shards(query.phase),
-        first: String::new(),
+        first: FIRST.to_owned(),
         last: LAST.to_owned(),
         forward: false,
         workflow: query.workflow.as_ref(),

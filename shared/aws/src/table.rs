@@ -194,6 +194,7 @@ impl Table {
         let (mut found, mut from): (Vec<Item>, Option<Item>) = (Vec::new(), None);
         while found.len() < range.limit {
             let (sort, first, last) = range.sort;
+            debug_assert!(!first.is_empty(), "DynamoDB takes no empty text for a key");
             let mut query = self
                 .client
                 .query()
