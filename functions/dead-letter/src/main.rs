@@ -1,3 +1,7 @@
 //! Looks at what the queue has given up.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stepwell_lambda::dead_letter()
+}

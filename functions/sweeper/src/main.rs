@@ -1,3 +1,7 @@
 //! Wakes what is due, on a schedule.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stepwell_lambda::sweeper()
+}

@@ -1,0 +1,131 @@
+//! The API function: whom AWS vouches for comes in, and nobody can say so himself.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod common;
+
+use common::Bed;
+use lambda_http::http::StatusCode;
+use lambda_http::{Body, Request};
+use serde_json::{Value, json};
+use stepwell::Registry;
+use stepwell::prelude::*;
+use stepwell_core::Digest;
+use stepwell_http::{Access, Api, router};
+use stepwell_lambda::respond;
+
+const OPEN: &str = include_str!("fixtures/url-open.json");
+const IAM: &str = include_str!("fixtures/url-iam.json");
+const ARN: &str = "arn:aws:sts::123456789012:assumed-role/operators/ann";
+
+struct Forever;
+
+#[derive(Serialize, Deserialize)]
+enum At {
+    Begin,
+}
+
+impl Workflow for Forever {
+    const NAME: &'static str = "forever";
+    type Input = ();
+    type State = ();
+    type Step = At;
+    type Output = ();
+
+    fn begin(&self, (): ()) -> (At, ()) {
+        (At::Begin, ())
+    }
+
+    async fn step(&self, _: At, (): &mut (), _: &Cx) -> StepResult<Self> {
+        Ok(goto(At::Begin))
+    }
+}
+
+fn bed() -> Bed {
+    Bed::new(Registry::new().with(Forever))
+}
+
+async fn answer(bed: &Bed, access: Access, event: &Value) -> (StatusCode, Value) {
+    let request: Request = lambda_http::request::from_str(&event.to_string()).unwrap();
+    let response = respond(router(Api { client: bed.client(), access }), request).await.unwrap();
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+fn event(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// The same caller's request for something else.
+fn post(mut event: Value, path: &str, body: &Value) -> Value {
+    (event["rawPath"], event["requestContext"]["http"]["path"]) = (json!(path), json!(path));
+    event["requestContext"]["http"]["method"] = json!("POST");
+    event["headers"]["content-type"] = json!("application/json");
+    event["body"] = json!(body.to_string());
+    event
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_whom_aws_has_authenticated_comes_in() {
+    let bed = bed();
+    let run = bed.start("forever", ()).await;
+    let (status, body) = answer(&bed, Access::none(), &event(IAM)).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert!(body.to_string().contains(run.as_str()), "{body}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_caller_does_is_noted_under_its_arn() {
+    let bed = bed();
+    let run = bed.start("forever", ()).await;
+    let cancel = post(event(IAM), &format!("/v1/runs/{run}/cancel"), &json!({ "why": "enough" }));
+    let (status, body) = answer(&bed, Access::none(), &cancel).await;
+    assert!(status.is_success(), "{status}: {body}");
+    assert_eq!(bed.checkpoint(&run).await.cancel.unwrap().by, ARN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_else_comes_in_without_a_key() {
+    let bed = bed();
+    let access = || Access::from_text(&format!("ann={}", Digest::of(b"a secret"))).unwrap();
+    let (status, body) = answer(&bed, access(), &event(OPEN)).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "{body}");
+    let mut with_key = event(OPEN);
+    with_key["headers"]["x-api-key"] = json!("a secret");
+    assert_eq!(answer(&bed, access(), &with_key).await.0, StatusCode::OK);
+    with_key["headers"]["x-api-key"] = json!("another");
+    assert_eq!(answer(&bed, access(), &with_key).await.0, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_cannot_vouch_for_itself() {
+    let bed = bed();
+    let mut spoofed = event(OPEN);
+    let context = event(IAM)["requestContext"].to_string();
+    for header in ["x-amzn-request-context", "x-amzn-lambda-context", "x-actor", "actor", "x-user-arn"] {
+        spoofed["headers"][header] = json!(context);
+    }
+    spoofed["rawQueryString"] = json!(format!("userArn={ARN}"));
+    let (status, _) = answer(&bed, Access::none(), &spoofed).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    // Nor does an empty name vouch for anybody.
+    let mut empty = event(IAM);
+    empty["requestContext"]["authorizer"]["iam"]["userArn"] = json!("");
+    assert_eq!(answer(&bed, Access::none(), &empty).await.0, StatusCode::UNAUTHORIZED);
+    empty["requestContext"]["authorizer"]["iam"] = Value::Null;
+    assert_eq!(answer(&bed, Access::none(), &empty).await.0, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_may_come_in_base64() {
+    let bed = bed();
+    let run = bed.start("forever", ()).await;
+    let mut cancel = post(event(IAM), &format!("/v1/runs/{run}/cancel"), &json!({}));
+    cancel["body"] = json!("eyJ3aHkiOiJlbm91Z2gifQ==");
+    cancel["isBase64Encoded"] = json!(true);
+    let (status, body) = answer(&bed, Access::none(), &cancel).await;
+    assert!(status.is_success(), "{status}: {body}");
+    assert_eq!(bed.checkpoint(&run).await.cancel.unwrap().why.as_deref(), Some("enough"));
+    let request: Request = lambda_http::request::from_str(&cancel.to_string()).unwrap();
+    assert!(matches!(request.body(), Body::Binary(_)));
+}
