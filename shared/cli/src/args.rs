@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
 use stepwell_core::{Phase, RunId, SignalId, SignalName, WorkflowName};
@@ -18,18 +20,21 @@ const EXIT_CODES: &str = "Exit codes:
   2  the arguments are wrong
   3  the request is refused: change it
   4  not now: try again later
-  5  a person has to look: the run is parked, or stored data is damaged
+  5  a person has to look: the run is parked, stored data is damaged, or doctor found a failure
 
 Data goes to stdout, words to stderr. With --json an error is on stdout too:
   {\"error\": {\"code\": …, \"message\": …, \"remedy\": \"fix-the-input\" | \"retry\" | \"call-a-person\"}}";
 
-/// Durable runs on this machine: start them, watch them, speak to them, work them
+/// Durable runs, on this machine or on AWS: start them, watch them, speak to them, work them
 #[derive(Debug, Parser)]
 #[command(name = "stepwell", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// Folder that holds the runs [default: .stepwell; demo: a temporary one]
     #[arg(long, global = true, value_name = "DIR", env = "STEPWELL_DATA", hide_env_values = true, display_order = 900)]
     pub(crate) data: Option<PathBuf>,
+    /// Work on the stack on AWS that the environment names, not on a folder
+    #[arg(long, global = true, display_order = 899)]
+    pub(crate) aws: bool,
     /// Write one JSON object or array to stdout
     #[arg(long, global = true, display_order = 901)]
     pub(crate) json: bool,
@@ -42,7 +47,13 @@ impl Cli {
     pub(crate) fn parse_for(workflows: &Workflows) -> Result<Self, clap::Error> {
         let mut command = Self::command_for(workflows);
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        // A folder that the environment names is a default; one that somebody has typed is meant.
+        if cli.aws && matches.value_source("data") == Some(ValueSource::CommandLine) {
+            let words = "--aws and --data name two places: leave one of them out";
+            return Err(command.error(ErrorKind::ArgumentConflict, words));
+        }
+        Ok(cli)
     }
 
     /// What only the samples need is not shown by a program that has workflows of its own.
@@ -84,6 +95,8 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Show the messages that were given up last
     DeadLetters(DeadLetters),
+    /// Look whether runs can be worked on here, and say what to mend
+    Doctor,
     /// List the workflows that this program knows
     Workflows,
     /// Serve the vendors' pages and the mail API that competitive-brief calls, until told to stop

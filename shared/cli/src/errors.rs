@@ -72,6 +72,12 @@ pub(crate) enum CliError {
     Demo(String),
     #[error("this program has workflows of its own; `{0}` belongs to the program `stepwell`")]
     NotHere(&'static str),
+    #[error("`{0}` plays on this machine alone; leave --aws out")]
+    OnlyHere(&'static str),
+    #[error("dead letters cannot be shown: {0}")]
+    NoLetters(String),
+    #[error("{why}")]
+    Stack { code: &'static str, why: String },
 }
 
 impl From<QueueError> for CliError {
@@ -103,6 +109,9 @@ impl CliError {
             Self::StoppedAtOnce | Self::Interrupted => "stopped",
             Self::Demo(_) => "demo",
             Self::NotHere(_) => "not-here",
+            Self::OnlyHere(_) => "only-here",
+            Self::NoLetters(_) => "no-letters",
+            Self::Stack { code, .. } => code,
         }
     }
 
@@ -116,7 +125,10 @@ impl CliError {
             | Self::NotJson { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
-            | Self::NotHere(_) => Remedy::FixTheInput,
+            | Self::NotHere(_)
+            | Self::OnlyHere(_)
+            | Self::NoLetters(_)
+            | Self::Stack { .. } => Remedy::FixTheInput,
             Self::Open(OpenError::Unavailable { .. }) | Self::StoppedAtOnce | Self::Interrupted => Remedy::Retry,
             Self::Engine(_)
             | Self::Open(OpenError::Newer { .. } | OpenError::Damaged { .. })

@@ -1,7 +1,7 @@
 //! # stepwell-cli: the program `stepwell`
 //!
-//! **What lives here:** the one binary for the embedded backend: its arguments (`args`), its commands (`commands`, a file
-//! each), what they show (`view`), the only place that prints (`output`), and what each exit code means (`errors`).
+//! **What lives here:** the one binary: its arguments (`args`), where runs are (`backend`: a folder, or with the feature
+//! `aws` a stack on AWS), its commands (`commands`, a file each), what they show (`view`), the only place that prints (`output`), and what each exit code means (`errors`).
 //!
 //! **What must not live here:** anything about how a run moves (that is the engine's), and anything a workflow author needs.
 //! A command takes arguments, asks `stepwell_engine::Client` or starts a `Worker`, and shows the answer.

@@ -18,6 +18,7 @@ pub(crate) fn start(cli: &Cli) {
         | Command::Cancel(_)
         | Command::Resume(_)
         | Command::DeadLetters(_)
+        | Command::Doctor
         | Command::Workflows => "warn",
     };
     let filter = EnvFilter::try_from_env("STEPWELL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));

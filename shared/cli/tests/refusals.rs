@@ -29,6 +29,7 @@ fn help_lists_every_command_and_every_exit_code() {
         "cancel",
         "resume",
         "dead-letters",
+        "doctor",
         "workflows",
         "outside",
     ];
@@ -69,11 +70,42 @@ fn wrong_arguments_are_told_apart_from_wrong_requests() {
 }
 
 #[test]
+fn aws_has_to_be_built_in_and_to_be_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let with_aws = |args: &[&str]| {
+        let mut command = program(dir.path());
+        // A folder that the environment names is no second place.
+        command.args(args).arg("--aws").env("STEPWELL_DATA", "elsewhere");
+        for variable in ["TABLE", "QUEUE_URL", "DEAD_LETTER_URL", "BUCKET"] {
+            command.env_remove(format!("STEPWELL_{variable}"));
+        }
+        finish(command, "")
+    };
+    let reads: [&[&str]; 4] = [&["list"], &["show", "r1"], &["start", "hello", "--input", ADA], &["worker"]];
+    let words: &[&str] = if cfg!(feature = "aws") {
+        &["error[no-settings]", "STEPWELL_TABLE, STEPWELL_QUEUE_URL, STEPWELL_DEAD_LETTER_URL, STEPWELL_BUCKET"]
+    } else {
+        &["error[without-aws]", "built without AWS", "`cargo build -p stepwell-cli --features aws`"]
+    };
+    for args in reads {
+        with_aws(args).failed(3, words);
+    }
+    let here = if cfg!(feature = "aws") { "error[only-here]" } else { "error[without-aws]" };
+    for command in ["demo", "outside"] {
+        with_aws(&[command]).failed(3, &[here]);
+    }
+    for args in [["--data", "x", "list"], ["list", "--data", "x"]] {
+        with_aws(&args).failed(2, &["--aws and --data name two places", "Usage: stepwell"]);
+    }
+    assert_eq!(names(dir.path()), Vec::<String>::new(), "nothing was made");
+}
+
+#[test]
 fn an_input_that_does_not_fit_names_the_field() {
     let stepwell = Stepwell::new();
     let start = |workflow: &str, input: &str| stepwell.run(&["start", workflow, "--input", input]);
     start("hullo", ADA)
-        .failed(3, &["error[unknown-workflow]", "there is no workflow hullo", "competitive-brief, hello"]);
+        .failed(3, &["error[unknown-workflow]", "there is no workflow hullo", "competitive-brief, countdown, hello"]);
     start("hello", r#"{"name": 7}"#)
         .failed(3, &["error[misfit]", "workflow hello does not fit at `name`", "expected a string"]);
     start("competitive-brief", r#"{"goal": "g", "vendors": ["a", 2], "to": "b"}"#)
@@ -106,13 +138,14 @@ fn an_input_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
 #[test]
 fn what_is_not_there_is_said_so() {
     let stepwell = Stepwell::new();
-    let asks: [&[&str]; 6] = [
+    let asks: [&[&str]; 7] = [
         &["list"],
         &["show", "r1"],
         &["signal", "r1", "approval"],
         &["cancel", "r1"],
         &["resume", "r1"],
         &["dead-letters"],
+        &["doctor"],
     ];
     for ask in asks {
         stepwell.run(ask).failed(3, &["error[no-folder]", "give another folder, or start a run first"]);

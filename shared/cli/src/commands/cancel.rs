@@ -24,7 +24,7 @@ struct CancelView<'a> {
 
 pub(super) async fn run(cli: &Cli, args: &args::Cancel, out: Output) -> Result<Exit, CliError> {
     let args::Cancel { run, act } = args;
-    let client = Backend::open_existing(cli)?.client(Registry::new());
+    let client = Backend::open_existing(cli).await?.client(Registry::new());
     let CancelAnswer { request, new } = client.cancel(run, &act.by, act.why.clone()).await?;
     let CancelRequest { by, why, at } = request;
     out.data(&CancelView { run, new, by, why, at: At(at) })?;

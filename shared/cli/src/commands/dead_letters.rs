@@ -23,8 +23,8 @@ struct LetterView {
     receives: u32,
 }
 
-pub(super) fn run(cli: &Cli, args: &args::DeadLetters, out: Output) -> Result<Exit, CliError> {
-    let letters = Backend::open_existing(cli)?.local().dead_letters(args.limit)?;
+pub(super) async fn run(cli: &Cli, args: &args::DeadLetters, out: Output) -> Result<Exit, CliError> {
+    let letters = Backend::open_existing(cli).await?.dead_letters(args.limit)?;
     let view = |DeadLetter { body, reason, receives, at }| LetterView { at: At(at), message: body, reason, receives };
     let letters = LettersView(letters.into_iter().map(view).collect());
     if letters.0.is_empty() && !out.is_json() {

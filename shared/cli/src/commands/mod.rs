@@ -3,6 +3,7 @@
 mod cancel;
 mod dead_letters;
 mod demo;
+mod doctor;
 mod list;
 mod outside;
 mod resume;
@@ -13,13 +14,17 @@ mod worker;
 mod workflows;
 
 use crate::args::{Cli, Command};
+use crate::backend;
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
 use crate::workflows::Workflows;
 
 /// Does what was asked for.
 pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Result<Exit, CliError> {
+    backend::check(cli)?;
     match &cli.command {
+        Command::Demo(_) if cli.aws => Err(CliError::OnlyHere("demo")),
+        Command::Outside(_) if cli.aws => Err(CliError::OnlyHere("outside")),
         Command::Demo(_) if !workflows.are_samples() => Err(CliError::NotHere("demo")),
         Command::Outside(_) if !workflows.are_samples() => Err(CliError::NotHere("outside")),
         Command::Demo(args) => demo::run(cli, args, *out).await,
@@ -30,7 +35,8 @@ pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Resul
         Command::Signal(args) => signal::run(cli, args, workflows, *out).await,
         Command::Cancel(args) => cancel::run(cli, args, *out).await,
         Command::Resume(args) => resume::run(cli, args, *out).await,
-        Command::DeadLetters(args) => dead_letters::run(cli, args, *out),
+        Command::DeadLetters(args) => dead_letters::run(cli, args, *out).await,
+        Command::Doctor => doctor::run(cli, *out).await,
         Command::Workflows => workflows::run(workflows, *out),
         Command::Outside(args) => outside::run(args, *out).await,
     }

@@ -21,7 +21,7 @@ struct ResumeView<'a> {
 
 pub(super) async fn run(cli: &Cli, args: &args::Resume, out: Output) -> Result<Exit, CliError> {
     let args::Resume { run, act } = args;
-    let client = Backend::open_existing(cli)?.client(Registry::new());
+    let client = Backend::open_existing(cli).await?.client(Registry::new());
     client.resume(run, &Resume { by: act.by.clone(), why: act.why.clone() }).await?;
     out.data(&ResumeView { run, by: &act.by, why: act.why.as_deref() })?;
     Ok(Exit::Done)

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::view::{Contents, EntryView, RunView};
 
 pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exit, CliError> {
-    let backend = Backend::open_existing(cli)?;
+    let backend = Backend::open_existing(cli).await?;
     let client = backend.client(Registry::new());
     let run = client.get(&args.run).await?;
     let history = if args.history {

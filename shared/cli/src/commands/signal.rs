@@ -26,7 +26,7 @@ pub(super) async fn run(cli: &Cli, args: &args::Signal, workflows: &Workflows, o
     let payload = input::read("the signal's payload", payload)?;
     // The workflows are asked what they accept; nothing outside is called.
     let registry = workflows.registry(&args::default_outside())?;
-    let client = Backend::open_existing(cli)?.client(registry);
+    let client = Backend::open_existing(cli).await?.client(registry);
     let request = SignalRequest { run: run.clone(), name: name.clone(), payload, id: id.clone() };
     let SignalAnswer { id, new } = client.signal(request).await?;
     out.data(&SignalView { run, signal: name, id, new })?;

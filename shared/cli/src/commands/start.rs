@@ -1,23 +1,19 @@
 //! `stepwell start`: starts a run, and waits for its end if asked to.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::Serialize;
 use stepwell_core::{Checkpoint, Phase, RunId, Status, WorkflowName};
 use stepwell_engine::{Client, ClientError, StartRequest, Started};
 
 use crate::args::{self, Cli};
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::input;
 use crate::output::{Output, say};
 use crate::program;
 use crate::view::Value;
 use crate::workflows::Workflows;
-
-/// Between two looks at a run that somebody waits for.
-const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
 struct StartedView<'a> {
@@ -42,7 +38,8 @@ pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, ou
     let args::Start { workflow, input, key, wait, outside } = args;
     let value = input::read("the input", input.as_deref().unwrap_or("null"))?;
     let registry = workflows.registry(&outside.outside())?;
-    let client = Backend::open(&backend::folder(cli))?.client(registry);
+    let backend = Backend::open(cli).await?;
+    let client = backend.client(registry);
     let request = StartRequest { workflow: workflow.clone(), input: value, key: key.clone() };
     let Started { run, new } = client.start(request).await.map_err(|error| match error {
         ClientError::Misfit(_) if input.is_none() => CliError::NoInput(error),
@@ -55,10 +52,10 @@ pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, ou
         // One that was just started needs no look.
         let phase = if new { Phase::Created } else { client.get(&run).await?.progress.status.phase() };
         out.data(&StartedView { run, new, workflow, end: None })?;
-        say(hint(phase));
+        say(hint(&backend, phase));
         return Ok(Exit::Done);
     }
-    let end = EndView::wait(&client, &run).await?;
+    let end = EndView::wait(&backend, &client, &run).await?;
     let exit = match end.status {
         Phase::Completed => Exit::Done,
         Phase::Parked => Exit::CallAPerson,
@@ -78,29 +75,31 @@ pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, ou
 }
 
 /// What can be done with a run that stands so.
-fn hint(phase: Phase) -> String {
-    let program = program::name();
+fn hint(backend: &Backend, phase: Phase) -> String {
+    let (program, flag) = (program::name(), backend.flag());
     match phase {
         Phase::Created | Phase::Running | Phase::Waiting | Phase::Retrying | Phase::Cancelling => {
-            format!("`{program} worker` moves it, `{program} show` tells how it stands")
+            format!("{} moves it, `{program} show{flag}` tells how it stands", backend.mover())
         }
-        Phase::Parked => format!("it is parked: `{program} show` tells why, `{program} resume` lets it go on"),
+        Phase::Parked => {
+            format!("it is parked: `{program} show{flag}` tells why, `{program} resume{flag}` lets it go on")
+        }
         Phase::Completed | Phase::Failed | Phase::Cancelled => {
-            format!("it has ended, {phase}: `{program} show` tells how")
+            format!("it has ended, {phase}: `{program} show{flag}` tells how")
         }
     }
 }
 
 impl EndView {
     /// Waits until nothing moves the run any more: it has ended, or a person has to look.
-    async fn wait(client: &Client, run: &RunId) -> Result<Self, CliError> {
-        say(format_args!("waiting for the end of run {run}; a worker has to be there: `{} worker`", program::name()));
+    async fn wait(backend: &Backend, client: &Client, run: &RunId) -> Result<Self, CliError> {
+        say(format_args!("waiting for the end of run {run}; it is moved by {}", backend.mover()));
         loop {
             let stands = client.get(run).await?;
             if let Some(end) = Self::of(client, &stands).await {
                 return Ok(end);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(backend.look()).await;
         }
     }
 

@@ -1,7 +1,6 @@
 //! `stepwell worker`: works on runs until told to stop.
 
 use std::fmt;
-use std::path::Path;
 use std::pin::pin;
 
 use serde::Serialize;
@@ -12,7 +11,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::oneshot;
 
 use crate::args::{self, Cli};
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
 use crate::stop::StopSignals;
@@ -30,18 +29,19 @@ struct ReportView {
 pub(super) async fn run(cli: &Cli, args: &args::Worker, workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
     let args::Worker { concurrency, lease, turn, stop_with_stdin, outside } = args;
     let mut signals = StopSignals::listen()?;
-    let folder = backend::folder(cli);
     let id = WorkerId::new(format!("worker-{}", std::process::id())).map_err(ClientError::from)?;
     let settings = Settings { worker: id.clone(), rules: Rules { lease: *lease, ..Rules::default() } };
-    let engine = Backend::open(&folder)?.engine(workflows.registry(&outside.outside())?, settings)?;
-    let settings = WorkerSettings { concurrency: *concurrency, turn: *turn, ..WorkerSettings::default() };
+    let backend = Backend::open(cli).await?;
+    let engine = backend.engine(workflows.registry(&outside.outside())?, settings)?;
+    let settings =
+        WorkerSettings { concurrency: *concurrency, turn: *turn, wait: backend.poll(), ..WorkerSettings::default() };
 
     let (stop, stopped) = oneshot::channel();
     let mut working = pin!(Worker::new(engine, settings).run(async {
         // A sender that is gone says the same as one that has sent.
         let _ = stopped.await;
     }));
-    announce(&id, &folder, args, out);
+    announce(&id, backend.place(), args, out);
     let report = tokio::select! {
         report = &mut working => report,
         () = signals.next() => finish(stop, working, &mut signals, out).await?,
@@ -52,12 +52,12 @@ pub(super) async fn run(cli: &Cli, args: &args::Worker, workflows: &Workflows, o
     Ok(Exit::Done)
 }
 
-fn announce(id: &WorkerId, folder: &Path, args: &args::Worker, out: Output) {
-    let (folder, runs, lease) = (folder.display(), args.concurrency, args.lease);
+fn announce(id: &WorkerId, place: &str, args: &args::Worker, out: Output) {
+    let (runs, lease) = (args.concurrency, args.lease);
     if out.is_json() {
-        tracing::info!(worker = %id, %folder, runs, ?lease, "ready");
+        tracing::info!(worker = %id, place, runs, ?lease, "ready");
     } else {
-        say(format_args!("{id} is ready: works on {folder}, {runs} runs at once, leases of {lease:?}"));
+        say(format_args!("{id} is ready: works on {place}, {runs} runs at once, leases of {lease:?}"));
     }
 }
 

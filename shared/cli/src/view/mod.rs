@@ -1,6 +1,7 @@
 //! What is shown, as JSON (`Serialize`) and for people (`Display`).
 
 mod contents;
+mod findings;
 mod history;
 mod run;
 
@@ -12,6 +13,7 @@ use stepwell_core::{Json, Payload, Phase, Timestamp};
 use stepwell_engine::Client;
 
 pub(crate) use contents::Contents;
+pub(crate) use findings::{Finding, FindingsView, Standing};
 pub(crate) use history::EntryView;
 pub(crate) use run::RunView;
 

@@ -69,7 +69,7 @@ async fn play(folder: &Folder, args: &args::Demo) -> Result<Summary, CliError> {
         world.set_mail(MailBehaviour::AcceptThenHold { times: 1 });
     }
     let outside = Outside { vendors_url: world.vendors_url().into(), mail_url: world.mail_url().into() };
-    let client = Backend::open(folder.path())?.client(stepwell_samples::registry(&outside)?);
+    let client = Backend::in_folder(folder.path())?.client(stepwell_samples::registry(&outside)?);
     let worker = WorkerProcess::start(folder.path(), &outside)?;
     say(format_args!("the outside: vendors' pages at {}, mail API at {}", outside.vendors_url, outside.mail_url));
     say(format_args!("the worker: process {}, its log is {}", worker.id(), worker.log().display()));
