@@ -27,10 +27,21 @@ BOUND := $(if $(shell command -v timeout),timeout 60)
 # The emulators of `make test-aws`: those that these variables name, or these versions, put into the target folder.
 DYNOXIDE_VERSION := 3.2.0
 MINISTACK_VERSION := 1.5.33
+LOCALSTACK_VERSION := 4.14.0
 DYNOXIDE_BUILT := $(abspath $(TARGET)/tools/dynoxide-$(DYNOXIDE_VERSION))/bin/dynoxide
 MINISTACK_BUILT := $(abspath $(TARGET)/tools/ministack-$(MINISTACK_VERSION))/bin/ministack
 export STEPWELL_DYNOXIDE ?= $(DYNOXIDE_BUILT)
 export STEPWELL_MINISTACK ?= $(MINISTACK_BUILT)
+LOCALSTACK_BUILT := $(abspath $(TARGET)/tools/localstack-$(LOCALSTACK_VERSION))/bin/stepwell-localstack
+export STEPWELL_LOCALSTACK ?= $(LOCALSTACK_BUILT)
+# Who plays AWS: ministack, localstack, localstack-docker (needs a Docker engine), or endpoint (where AWS_ENDPOINT_URL says).
+export LOCAL_AWS ?= ministack
+NEEDS_ministack := $(STEPWELL_DYNOXIDE) $(STEPWELL_MINISTACK)
+NEEDS_localstack := $(STEPWELL_DYNOXIDE) $(STEPWELL_LOCALSTACK)
+# LocalStack wants Python 3.12 or later. A name alone says little: it may be a shim that does not run, or another version.
+PYTHON_FOR_LOCALSTACK = $(shell for python in python3.13 python3.12 python3.14 python3 \
+	"$$(pyenv root 2>/dev/null)"/versions/3.1[2-9]*/bin/python3; do \
+	if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo "$$python"; break; fi; done)
 # Everyday work builds none of this: the AWS SDK takes minutes.
 FUNCTIONS := runner api sweeper dead-letter
 AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e
@@ -38,9 +49,28 @@ AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwe
 AWS := $(TARGET)/aws
 AWS_RUNS = ps -o args= -p "$$(cat $(AWS)/pid 2>/dev/null || echo 0)" 2>/dev/null | grep -q stepwell-localaws
 
+# The tools of a deployment: from PyPI, these versions, each in a folder of its own in the target folder.
+CARGO_LAMBDA_VERSION := 1.9.2
+AWSCLI_VERSION := 1.46.3
+CFN_LINT_VERSION := 1.58.0
+CARGO_LAMBDA := $(abspath $(TARGET)/tools/cargo-lambda-$(CARGO_LAMBDA_VERSION))/bin/cargo-lambda
+AWSCLI_BUILT := $(abspath $(TARGET)/tools/awscli-$(AWSCLI_VERSION))/bin/aws
+CFN_LINT := $(abspath $(TARGET)/tools/cfn-lint-$(CFN_LINT_VERSION))/bin/cfn-lint
+# Zig links for the C library of Amazon Linux, whatever this machine has.
+ZIG_VERSION := 0.17.1
+export STEPWELL_AWSCLI ?= $(AWSCLI_BUILT)
+NEEDS_AWSCLI := $(filter $(AWSCLI_BUILT),$(STEPWELL_AWSCLI))
+# What functions are built for, and more parameters of the stack: `make deploy STAGE=dev PARAMS="RunnerMemory=512"`.
+ARCH ?= x86_64
+RUST_ARCH = $(or $(and $(filter x86_64,$(ARCH)),x86_64),$(and $(filter arm64,$(ARCH)),aarch64),$(error ARCH is x86_64 or arm64, not $(ARCH)))
+RUST_TARGET = $(RUST_ARCH)-unknown-linux-gnu
+PARAMS ?=
+FUNCTION ?= runner
+STACK = stepwell-$(or $(STAGE),$(error say which stage: make $@ STAGE=dev))
+
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash test test-aws aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean
+.PHONY: help run crash test test-aws aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
@@ -62,13 +92,14 @@ chaos: ## Real processes, really killed, until every run has ended well
 	@$(SAY) "running the chaos suite: it kills the processes it starts"
 	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
 
-test-aws: aws-tools ## The AWS adapters against emulators on this machine
+# One of the suites runs on both emulators.
+test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
 	@$(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) --no-fail-fast $(LOCKED) $(ARGS)
 
-aws-tools: | $(STEPWELL_DYNOXIDE) $(STEPWELL_MINISTACK) ## Install the emulators of AWS that are missing, into the target folder
+aws-tools: | $(sort $(NEEDS_ministack) $(NEEDS_localstack)) ## Install the emulators of AWS that are missing, into the target folder
 
-aws-up: aws-tools ## Start the emulators of AWS in the background, and say what to export
+aws-up: | $(NEEDS_$(LOCAL_AWS)) ## Start the emulators of AWS in the background, and say what to export
 	@$(SAY) "building what changed, and starting the emulators if they do not run"
 	@cargo build -q $(LOCKED) -p stepwell-localaws
 	@mkdir -p $(AWS)
@@ -83,14 +114,42 @@ aws-down: ## End what `make aws-up` started
 	@if $(AWS_RUNS); then kill "$$(cat $(AWS)/pid)"; while $(AWS_RUNS); do sleep 0.1; done; fi
 	@rm -rf $(AWS)
 
+build: | $(CARGO_LAMBDA) ## Build the functions for AWS (ARCH=x86_64|arm64) and say how large they are
+	@[ -d "$$(rustc --print target-libdir --target $(RUST_TARGET))" ] || { \
+		$(SAY) "this Rust cannot build for $(RUST_TARGET); where rustup manages it: rustup target add $(RUST_TARGET)"; exit 1; }
+	@$(SAY) "building the functions for $(ARCH), optimised (first time: the AWS SDK is built, some minutes)"
+	@PATH="$(dir $(CARGO_LAMBDA)):$$PATH" $(CARGO_LAMBDA) lambda build --profile lambda --target $(RUST_TARGET) \
+		--lambda-dir target/lambda $(FUNCTIONS:%=-p %) $(LOCKED)
+	@for name in $(FUNCTIONS); do $(dir $(CARGO_LAMBDA))python -c "$$SIZES" $$name target/lambda/$$name/bootstrap; done
+
+deploy: | $(NEEDS_AWSCLI) ## Build the functions, and make or update the stack of STAGE=… (PARAMS="Name=Value …")
+	@: $(STACK)
+	@$(MAKE) build
+	@infra/deploy $(STACK) Architecture=$(ARCH) $(PARAMS)
+
+outputs: | $(NEEDS_AWSCLI) ## Print what to export to work with the stack of STAGE=…
+	@infra/deploy --outputs $(STACK)
+
+logs: | $(NEEDS_AWSCLI) ## Follow the logs of STAGE=… (FUNCTION=runner|api|sweeper|dead-letter)
+	@infra/logs $(STACK) $(FUNCTION)
+
+undeploy: | $(NEEDS_AWSCLI) ## Delete the stack of STAGE=…; its table and bucket stay
+	@infra/deploy --remove $(STACK)
+
+# One at a time: from the top of the workspace cargo-lambda finds no function.
+watch: | $(CARGO_LAMBDA) ## Serve one function on this machine, built again when it changes (FUNCTION=runner|api|…)
+	@$(SAY) "serving $(FUNCTION) on http://127.0.0.1:9000; table, queues and bucket are what the environment names (see make aws-up)"
+	@$(CARGO_LAMBDA) lambda watch --invoke-address 127.0.0.1 --manifest-path functions/$(FUNCTION)/Cargo.toml $(ARGS)
+
 bench: ## Measure durable steps, growth, memory and recovery (optimised build)
 	@$(SAY) "building with optimisation (first time: a few minutes) and measuring"
 	@cargo run --profile bench $(LOCKED) -p stepwell-bench -- $(ARGS)
 
-lint: ## Format, clippy, docs and dependencies, without changing a file
+lint: ## Format, clippy, docs, template and dependencies, without changing a file
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features $(LOCKED) -- -D warnings
 	$(RUSTDOC)
+	@$(MAKE) template
 	@$(MAKE) deny LOCKED=$(LOCKED)
 
 verify: LOCKED := --locked
@@ -107,6 +166,9 @@ deny: | $(DENY) ## Licences, sources and known advisories of every dependency
 	else \
 		$(SAY) "advisories not checked: database not reachable"; \
 	fi
+
+template: | $(CFN_LINT) ## Check the CloudFormation template
+	$(CFN_LINT) infra/template.yaml
 
 docs: ## Build the API docs and say where they are
 	@$(RUSTDOC)
@@ -135,3 +197,40 @@ $(MINISTACK_BUILT):
 	@python3 -m venv --clear $(abspath $(@D)/..)
 	@$(@D)/pip install -q --disable-pip-version-check ministack==$(MINISTACK_VERSION) \
 		|| { rm -rf $(abspath $(@D)/..); exit 1; }
+
+# The plugin is copied first: what builds it leaves files beside it. The program itself comes last, so it is there when all is.
+$(LOCALSTACK_BUILT): infra/local/pyproject.toml $(wildcard infra/local/stepwell_localstack/*.py)
+	@$(SAY) "installing LocalStack $(LOCALSTACK_VERSION) with the plugin of infra/local into $(TARGET)/tools (once: about a minute)"
+	@[ -n "$(PYTHON_FOR_LOCALSTACK)" ] || { \
+		$(SAY) "LocalStack needs Python 3.12 or later with its venv module, and this machine has none. Install one, or name a"; \
+		$(SAY) "stepwell-localstack that is installed elsewhere in STEPWELL_LOCALSTACK (see infra/local/README.md)."; exit 1; }
+	@$(@D)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON_FOR_LOCALSTACK)" -m venv --clear $(abspath $(@D)/..)
+	@rm -rf $(@D)/../plugin && cp -R infra/local $(@D)/../plugin
+	@$(@D)/python -m pip install -q --disable-pip-version-check $(@D)/../plugin
+
+$(CARGO_LAMBDA):
+	@$(SAY) "installing cargo-lambda and Zig, which build for AWS, into $(TARGET)/tools (once)"
+	$(call from_pypi,cargo-lambda==$(CARGO_LAMBDA_VERSION) ziglang==$(ZIG_VERSION))
+
+$(AWSCLI_BUILT):
+	@$(SAY) "installing the AWS command line into $(TARGET)/tools (once)"
+	$(call from_pypi,awscli==$(AWSCLI_VERSION))
+
+$(CFN_LINT):
+	@$(SAY) "installing cfn-lint, which checks the template, into $(TARGET)/tools (once)"
+	$(call from_pypi,cfn-lint==$(CFN_LINT_VERSION))
+
+# Installs packages into a Python environment of their own, around the program that the target names. A folder that is half
+# filled must not look installed.
+define from_pypi
+	@python3 -m venv --clear $(abspath $(@D)/..)
+	@$(@D)/pip install -q --disable-pip-version-check $(1) || { rm -rf $(abspath $(@D)/..); exit 1; }
+endef
+
+# Prints the size of a function, and of the archive that is uploaded.
+define SIZES
+import sys, zlib
+name, data = sys.argv[1], open(sys.argv[2], "rb").read()
+print(f"{name:12} {len(data) / 1e6:5.1f} MB, zipped {len(zlib.compress(data, 6)) / 1e6:5.1f} MB")
+endef
+export SIZES
