@@ -1,13 +1,13 @@
 //! The emulators on fixed ports, with a table, two queues and a bucket, until the process is asked to end.
 //!
 //! `make aws-up` starts it in the background, `make aws-down` ends it. What it prints is for a shell.
-#![allow(clippy::unwrap_used, reason = "a helper of tests: its panic is the report")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of tests: its panic is the report")]
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use stepwell_aws::AwsSettings;
-use stepwell_localaws::{Emulators, Resources};
+use stepwell_localaws::{Emulators, Kind, Resources, Setup};
 use tokio::signal::unix::{SignalKind, signal};
 
 const DYNAMODB_PORT: u16 = 8000;
@@ -16,7 +16,10 @@ const OTHERS_PORT: u16 = 4566;
 #[tokio::main]
 async fn main() {
     let (mut end, mut interrupt) = (signal(SignalKind::terminate()).unwrap(), signal(SignalKind::interrupt()).unwrap());
-    let emulators = Emulators::start_on(DYNAMODB_PORT, OTHERS_PORT);
+    let kind = Kind::from_env();
+    assert!(kind != Kind::Endpoint, "there is nothing to start: AWS_ENDPOINT_URL says where AWS is played already");
+    let setup = Setup { dynamodb_port: DYNAMODB_PORT, others_port: OTHERS_PORT, ..Setup::of(kind) };
+    let emulators = setup.start();
     let settings = Resources::make(&emulators).await.settings;
     // In one piece: whoever waits for it sees all or nothing.
     io::stdout().write_all(in_words(&emulators, &settings).as_bytes()).unwrap();
@@ -27,7 +30,7 @@ async fn main() {
 }
 
 fn in_words(emulators: &Emulators, settings: &AwsSettings) -> String {
-    let mut words = String::new();
+    let mut words = format!("# played by {}\n", emulators.kind());
     for (name, value) in emulators.environment() {
         writeln!(words, "export {name}={value}").unwrap();
     }

@@ -1,6 +1,7 @@
 //! A table, two queues and a bucket, as the adapters need them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
 
 use stepwell_aws::sdk::config::SdkConfig;
 use stepwell_aws::sdk::dynamodb::types::{
@@ -10,7 +11,7 @@ use stepwell_aws::sdk::dynamodb::types::{
 use stepwell_aws::sdk::{dynamodb, s3, sqs};
 use stepwell_aws::{Aws, AwsSettings};
 
-use crate::{Counter, Emulators};
+use crate::{Counter, Emulators, Kind};
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
@@ -36,7 +37,7 @@ impl Resources {
     /// # Panics
     /// Where an emulator refuses.
     pub async fn make(emulators: &Emulators) -> Self {
-        let name = format!("stepwell-{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let name = fresh_name(emulators.kind());
         let (of_dynamodb, of_others) = (emulators.dynamodb().await, emulators.others().await);
         let dynamodb = dynamodb::Client::new(&of_dynamodb);
         let sqs = sqs::Client::new(&of_others);
@@ -60,6 +61,18 @@ impl Resources {
             settings.clone(),
         );
         Self { aws, counter, settings, dynamodb, sqs, s3 }
+    }
+}
+
+/// An endpoint that was there before may know the names of an earlier time.
+fn fresh_name(kind: Kind) -> String {
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    match kind {
+        Kind::MiniStack | Kind::LocalStack | Kind::LocalStackDocker => format!("stepwell-{number}"),
+        Kind::Endpoint => {
+            let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+            format!("stepwell-test-{:x}-{number}", since.as_micros())
+        }
     }
 }
 
