@@ -44,6 +44,8 @@ PYTHON_FOR_LOCALSTACK = $(shell for python in python3.13 python3.12 python3.14 p
 	if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo "$$python"; break; fi; done)
 # Everyday work builds none of this: the AWS SDK takes minutes.
 FUNCTIONS := runner api sweeper dead-letter
+# The program with AWS: tests of stacks use it, and it is tested as such.
+AWS_CLI := -p stepwell-cli --features stepwell-cli/aws
 AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e
 # What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
 AWS := $(TARGET)/aws
@@ -70,11 +72,11 @@ STACK = stepwell-$(or $(STAGE),$(error say which stage: make $@ STAGE=dev))
 
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash test test-aws aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
+.PHONY: help run crash test test-aws e2e aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
-	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z-]+:.*## / { printf "  %s%-9s%s %s\n", on, $$1, off, $$2 }' Makefile
+	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z0-9-]+:.*## / { printf "  %s%-9s%s %s\n", on, $$1, off, $$2 }' Makefile
 
 run: $(PROGRAM) ## Build the program and start its demonstration (ARGS="…" is passed on)
 	@$(SAY) "building what changed and starting the demonstration"
@@ -95,7 +97,12 @@ chaos: ## Real processes, really killed, until every run has ended well
 # One of the suites runs on both emulators.
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
-	@$(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) --no-fail-fast $(LOCKED) $(ARGS)
+	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) --no-fail-fast $(LOCKED) $(ARGS)
+
+e2e: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) $(NEEDS_AWSCLI) ## The template deployed to emulators with the built functions, driven and killed from outside
+	@$(MAKE) build
+	@$(SAY) "deploying to the emulators and driving what is there"
+	@cargo run -q $(LOCKED) -p stepwell-e2e -- $(ARGS)
 
 aws-tools: | $(sort $(NEEDS_ministack) $(NEEDS_localstack)) ## Install the emulators of AWS that are missing, into the target folder
 

@@ -19,7 +19,7 @@ pub(crate) fn run_of(key: &str) -> RunId {
 
 /// What to start it with. The addressee tells its mail from others.
 pub(crate) fn input(to: &str) -> Value {
-    json!({"goal": "choose a vendor", "vendors": ["acme", "borealis", "cobalt"], "to": to})
+    json!({"goal": "choose a vendor", "vendors": ["brindlepost", "ostermill", "quaylight"], "to": to})
 }
 
 /// Starts, waits until it is asked, approves, and answers how the run stands in the end.
@@ -66,7 +66,7 @@ pub(crate) async fn check(stack: &Stack, report: &mut Report, on: &str) {
     report.check(&format!("{on}: one mail"), mails_to(stack, to) == 1);
 
     let (status, shown) = stack.ask(Method::GET, &format!("/v1/runs/{}", run_of("demo")), None, None).await;
-    let ok = status == 200 && shown["status"] == "completed" && shown["output"]["to"] == to;
+    let ok = status == 200 && shown["status"] == "completed" && shown["detail"]["completed"]["output"]["to"] == to;
     report.check(&format!("{on}: the API shows the run and its output: {status} {shown}"), ok);
     let again = json!({"workflow": "competitive-brief", "input": input("another@example.com")});
     let (status, body) = stack.ask(Method::POST, "/v1/runs", Some("demo"), Some(&again)).await;

@@ -30,7 +30,10 @@ use crate::stack::Stack;
 #[tokio::main]
 async fn main() {
     let mut report = Report::new("e2e");
-    for kind in Kind::under_test() {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let kinds =
+        Kind::under_test().into_iter().filter(|kind| asked.is_empty() || asked.iter().any(|word| kind.word() == word));
+    for kind in kinds {
         let on = kind.word();
         let begun = Instant::now();
         let stack = Stack::deploy(kind).await;

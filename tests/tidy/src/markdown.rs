@@ -44,7 +44,7 @@ impl<'a> Code<'a> {
     pub fn make_targets(self) -> impl Iterator<Item = &'a str> {
         let (Self::Span(text) | Self::Line(text)) = self;
         let command = text.trim_start_matches("$ ").strip_prefix("make ").unwrap_or_default();
-        let is_target = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        let is_target = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         command.split_whitespace().take_while(is_target).filter(|word| !word.starts_with('-'))
     }
 }

@@ -75,6 +75,8 @@ fn offences(repository: &Repository, find: impl Fn(Code<'_>) -> Vec<String>) -> 
 fn targets(repository: &Repository) -> BTreeSet<String> {
     let makefile = repository.read("Makefile").unwrap();
     let names = makefile.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name);
-    let is_target = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let is_target = |name: &&str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
     names.filter(is_target).map(str::to_owned).collect()
 }
