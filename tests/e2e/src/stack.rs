@@ -242,7 +242,7 @@ fn url_of(listener: &TcpListener) -> String {
     format!("http://{}", listener.local_addr().expect("its address"))
 }
 
-/// Makes a table with the same keys and indexes in another place. By hand: MiniStack's description has texts where numbers
+/// Makes a table with the same keys and indexes in another place. By hand: `MiniStack`'s description has texts where numbers
 /// and truths belong, which no SDK reads.
 async fn copy_table(from: &str, to: &str, name: &str) {
     let described = dynamodb_call(from, "DescribeTable", &json!({"TableName": name})).await;
