@@ -82,13 +82,16 @@ pub(crate) fn commit(run: &RunId, commit: &Commit, id: WriteId, now: Timestamp) 
     if ends_a_visit(&commit.progress) {
         update.when(format!("{} <> {visit}", name::VISIT));
         update.set_or_remove(name::TRIED_SINCE, commit.lease.as_ref().map(|_| now.0));
+        update.set(name::ACQUIRES, 0);
     } else {
         update.when(format!("{} = {visit}", name::VISIT));
-        let (tried, held) = (name::TRIED_SINCE, name::LEASE_SINCE);
-        update.when(format!("(attribute_not_exists({tried}) OR {tried} >= {held})"));
-        update.remove(tried);
+        if commit.lease.is_none() {
+            let (tried, held) = (name::TRIED_SINCE, name::LEASE_SINCE);
+            update.when(format!("(attribute_not_exists({tried}) OR {tried} >= {held})"));
+            update.remove(tried);
+            update.set(name::ACQUIRES, 0);
+        }
     }
-    update.set(name::ACQUIRES, 0);
     put(&mut update, item::lease_attributes(commit.lease.as_ref()));
     let progress = item::progress_attributes(run, &commit.progress)?;
     let is_large = progress.iter().any(|(attribute, value)| *attribute == name::LARGE && value.is_some());
@@ -178,9 +181,11 @@ fn ends_a_visit(progress: &Progress) -> bool {
     progress.tail.entries.last().is_none_or(|entry| match entry.kind {
         EntryKind::Stepped | EntryKind::Waited | EntryKind::Completed => true,
         EntryKind::LookedUp
+        | EntryKind::Intended
         | EntryKind::Retried
         | EntryKind::Parked
         | EntryKind::Resumed
+        | EntryKind::Resolved
         | EntryKind::Failed
         | EntryKind::Cancelled => false,
     })

@@ -21,6 +21,12 @@ pub enum Class {
     /// The outside dedupes by the key, for at least this many milliseconds (`None`: for ever).
     #[serde(rename = "i")]
     Idempotent(Option<u64>),
+    /// It dedupes nothing, but can be asked whether a key has happened.
+    #[serde(rename = "c")]
+    Reconcilable,
+    /// Nothing: a second call acts a second time.
+    #[serde(rename = "o")]
+    Once,
 }
 
 impl Class {
@@ -29,14 +35,33 @@ impl Class {
         match self {
             Self::Read => "read",
             Self::Idempotent(_) => "idempotent",
+            Self::Reconcilable => "reconcilable",
+            Self::Once => "once",
         }
     }
 
-    /// Whether a call that may have been made at `first` may be made again now, under the same key.
+    /// Whether a call that may have been made at `first` may be made again now, under the same key, without asking first.
     pub fn may_repeat(self, first: Timestamp, now: Timestamp) -> bool {
         match self {
             Self::Read | Self::Idempotent(None) => true,
             Self::Idempotent(Some(window)) => now.since(first) <= Duration::from_millis(window),
+            Self::Reconcilable | Self::Once => false,
+        }
+    }
+
+    /// Whether a call changes something outside.
+    pub const fn acts(self) -> bool {
+        match self {
+            Self::Read => false,
+            Self::Idempotent(_) | Self::Reconcilable | Self::Once => true,
+        }
+    }
+
+    /// Whether a call needs its intent written first: after a crash nothing else would tell that it may have been made.
+    pub const fn needs_intent(self) -> bool {
+        match self {
+            Self::Read | Self::Idempotent(_) => false,
+            Self::Reconcilable | Self::Once => true,
         }
     }
 }
@@ -77,6 +102,12 @@ impl EffectKey {
         };
         let parts = [run.as_str().as_bytes(), workflow.as_str().as_bytes(), name.as_bytes(), kind, within];
         Self(Digest::of_parts(parts).short(32))
+    }
+
+    /// Reads a key that a person has copied: 32 hexadecimal digits, in lower case. `None`: it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+        (text.len() == 32 && text.bytes().all(is_digit)).then(|| Self(text.into()))
     }
 
     /// As text, for the outside's `Idempotency-Key`.
@@ -150,6 +181,9 @@ pub struct EffectRecord {
     /// How it ended.
     #[serde(rename = "o")]
     pub outcome: Outcome,
+    /// When its last call gave up waiting, at the latest. Before that, whoever made it may still be about to send it.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
     /// Whether it belongs to the run (it has an author's key) and not just to this visit of the step.
     #[serde(rename = "r", default, skip_serializing_if = "core::ops::Not::not")]
     pub of_run: bool,
@@ -159,7 +193,7 @@ impl EffectRecord {
     /// Whether it may have happened, and that matters. A read that may have happened has changed nothing.
     pub fn is_open(&self) -> bool {
         match (&self.outcome, self.class) {
-            (Outcome::Unknown { .. }, Class::Idempotent(_)) => true,
+            (Outcome::Unknown { .. }, Class::Idempotent(_) | Class::Reconcilable | Class::Once) => true,
             (Outcome::Unknown { .. }, Class::Read) | (Outcome::Succeeded(_) | Outcome::Failed(_), _) => false,
         }
     }

@@ -25,6 +25,9 @@ pub enum EntryKind {
     /// A signal arrived that the run does not wait for; it waits on.
     #[serde(rename = "l")]
     LookedUp,
+    /// The step is about to call the outside, in a way that cannot be repeated unasked.
+    #[serde(rename = "i")]
+    Intended,
     /// The step failed and is tried again.
     #[serde(rename = "r")]
     Retried,
@@ -34,6 +37,9 @@ pub enum EntryKind {
     /// A person or a deploy resumed it.
     #[serde(rename = "u")]
     Resumed,
+    /// A person said how an effect ended.
+    #[serde(rename = "e")]
+    Resolved,
     /// The step ended the run with a result.
     #[serde(rename = "c")]
     Completed,
@@ -52,9 +58,11 @@ impl EntryKind {
             Self::Stepped => "stepped",
             Self::Waited => "waited",
             Self::LookedUp => "looked-up",
+            Self::Intended => "intended",
             Self::Retried => "retried",
             Self::Parked => "parked",
             Self::Resumed => "resumed",
+            Self::Resolved => "resolved",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",

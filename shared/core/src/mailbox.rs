@@ -9,6 +9,10 @@ use crate::json::Payload;
 use crate::limits::{MAILBOX_BYTES_MAX, MAILBOX_LETTERS_MAX, SIGNALS_SEEN_MAX};
 use crate::time::Timestamp;
 
+/// The name under which a worker that has lost its run tells what it has still learned of an effect: late evidence. Nobody
+/// outside can send it, since no workflow accepts it.
+pub const EVIDENCE: &str = "stepwell.evidence";
+
 /// One signal as it lies in the mailbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letter {

@@ -274,7 +274,7 @@ impl fmt::Display for ParkReason {
             }
             Self::Data { what } => write!(f, "{what}; once that is mended, resume"),
             Self::UnknownOutcome { what } => {
-                write!(f, "{what}; find out whether it happened; if it did not, resume: it is called again")
+                write!(f, "{what}; find out whether it happened, and say so with `resolve`")
             }
         }
     }

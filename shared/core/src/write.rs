@@ -307,12 +307,17 @@ pub fn apply(current: Option<&Checkpoint>, request: &WriteRequest) -> Result<Che
 
 /// The hold after a commit on `before`.
 ///
-/// A new visit may have run from now on, if its lease is kept. The same visit (a retry) has its holder's own attempt on
-/// record now; what an attempt that crashed before may have done stays open.
+/// A new visit may have run from now on, if its lease is kept. The same visit, given back (a retry), has its holder's own
+/// attempt on record now; what an attempt that crashed before may have done stays open. The same visit, held on to (an
+/// intent), is in the middle of an attempt: it is no progress, and nothing is settled by it.
 pub fn hold_after(before: &Checkpoint, commit: &Commit, id: WriteId, now: Timestamp) -> Hold {
     let same_visit = commit.progress.visit == before.progress.visit;
     let hold = commit.hold_of_new_visit(id, now);
-    if same_visit { Hold { tried_since: before.crashed_since(), ..hold } } else { hold }
+    match (same_visit, &hold.lease) {
+        (false, _) => hold,
+        (true, None) => Hold { tried_since: before.crashed_since(), ..hold },
+        (true, Some(_)) => Hold { tried_since: before.hold.tried_since, acquires: before.hold.acquires, ..hold },
+    }
 }
 
 impl Commit {

@@ -13,8 +13,9 @@ use make::{
 };
 use serde_json::{Value, json};
 use stepwell_core::checkpoint::Usage;
-use stepwell_core::decide::{StepEnd, StepOutcome, Turn, commit, turn};
+use stepwell_core::decide::{Resolution, Resolve, StepEnd, StepOutcome, Turn, commit, intend, resolve, turn};
 use stepwell_core::stored::{Unknown, decode, encode};
+use stepwell_core::write::Write;
 use stepwell_core::{
     BlobRef, Checkpoint, Class, Digest, EffectRecord, Failure, FailureKind, MailboxSeq, Outcome, ParkReason, Payload,
     Place, RetryPolicy, Status, Wait,
@@ -58,6 +59,26 @@ fn retrying() -> Checkpoint {
     ended(&again, StepEnd { effects, ..end(retry(FailureKind::Timeout, "too slow")) })
 }
 
+/// In the middle of a step that is about to call.
+fn intended() -> Checkpoint {
+    let (held, until) = (stepped(), at(20_050));
+    let paid = EffectRecord { of_run: true, until: Some(until), ..unknown("pay", Class::Reconcilable) };
+    let sent = EffectRecord { of_run: true, until: Some(at(9_000)), ..unknown("letter", Class::Once) };
+    let commit = intend(&held, vec![succeeded("mail"), paid, sent], until, RULES, at(50)).unwrap();
+    committed(&held, at(50), commit)
+}
+
+/// A person has said of one effect that it did not happen; the other is still open.
+fn resolved() -> Checkpoint {
+    let park = StepOutcome::Park { reason: ParkReason::Data { what: "blob k is missing".into() } };
+    let effects = vec![unknown("pay", Class::Reconcilable), unknown("letter", Class::Once)];
+    let parked = ended(&stepped(), StepEnd { effects: effects.clone(), ..end(park) });
+    let (key, resolution) = (effects[1].key.clone(), Resolution::Failed("never left".into()));
+    let act = Resolve { key, resolution, by: "ann".into(), why: "still in the tray".into() };
+    let (amend, _) = resolve(&parked, &act, at(60)).unwrap();
+    make::write(&parked, at(60), Write::Amend(Box::new(amend))).unwrap()
+}
+
 fn parked() -> Checkpoint {
     let missing = "workflow brief has no step Draft".to_string();
     let park = StepOutcome::Park { reason: ParkReason::Incompatible { missing } };
@@ -90,6 +111,8 @@ fn stored_checkpoints() {
         ("fresh", started()),
         ("held", stepped()),
         ("waiting", waiting()),
+        ("intended", intended()),
+        ("resolved", resolved()),
         ("retrying", retrying()),
         ("parked", parked()),
         ("completed", completed()),
@@ -128,7 +151,7 @@ fn stored_names() {
     let names = json!({
         "park reasons": reasons,
         "failure kinds": kinds,
-        "classes": [Class::Read, Class::Idempotent(None), Class::Idempotent(Some(7))],
+        "classes": [Class::Read, Class::Idempotent(None), Class::Idempotent(Some(7)), Class::Reconcilable, Class::Once],
         "statuses": [Status::Created, Status::Running, Status::Retrying { at: T0 }, Status::Waiting(wait)],
         "places": [fresh, place("Draft")],
     });

@@ -142,9 +142,11 @@ fn an_entry_is_stored_as_a_short_array() {
         (EntryKind::Stepped, "s"),
         (EntryKind::Waited, "w"),
         (EntryKind::LookedUp, "l"),
+        (EntryKind::Intended, "i"),
         (EntryKind::Retried, "r"),
         (EntryKind::Parked, "p"),
         (EntryKind::Resumed, "u"),
+        (EntryKind::Resolved, "e"),
         (EntryKind::Completed, "c"),
         (EntryKind::Failed, "f"),
         (EntryKind::Cancelled, "x"),
@@ -187,15 +189,21 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn class() -> impl Strategy<Value = Class> {
-    prop_oneof![Just(Class::Read), proptest::option::of(any::<u64>()).prop_map(Class::Idempotent)]
+    prop_oneof![
+        Just(Class::Read),
+        proptest::option::of(any::<u64>()).prop_map(Class::Idempotent),
+        Just(Class::Reconcilable),
+        Just(Class::Once),
+    ]
 }
 
 fn record() -> impl Strategy<Value = EffectRecord> {
     let parameters = proptest::option::of(any::<[u8; 32]>().prop_map(Digest));
-    (text(20), class(), outcome(), any::<u32>(), parameters, any::<bool>()).prop_map(
-        |(name, class, outcome, attempts, parameters, run)| {
+    let until = proptest::option::of(any::<u64>().prop_map(Timestamp));
+    (text(20), class(), outcome(), any::<u32>(), parameters, until, any::<bool>()).prop_map(
+        |(name, class, outcome, attempts, parameters, until, run)| {
             let made = if run { keyed(&name, "k", outcome) } else { effect(&name, class, outcome) };
-            EffectRecord { attempts, parameters, ..made }
+            EffectRecord { class, attempts, parameters, until, ..made }
         },
     )
 }

@@ -14,6 +14,8 @@ use stepwell_core::write::Write;
 use stepwell_core::{Checkpoint, Class, EffectRecord, Outcome, ParkReason, Phase, RetryPolicy, Status};
 
 const IDEMPOTENT: Class = Class::Idempotent(None);
+/// Every class that acts.
+const ACTING: [Class; 4] = [IDEMPOTENT, Class::Idempotent(Some(60_000)), Class::Reconcilable, Class::Once];
 
 fn ending(outcome: StepOutcome, effects: Vec<EffectRecord>) -> Checkpoint {
     let held = at_work();
@@ -39,11 +41,11 @@ fn parked_for(run: &Checkpoint) -> String {
 
 #[test]
 fn a_run_with_an_open_effect_is_parked_instead_of_ended() {
-    for (name, outcome) in ways_to_end() {
-        let run = ending(outcome, vec![succeeded("fetch"), unknown("mail", IDEMPOTENT)]);
-        assert!(parked_for(&run).contains("effect mail"), "{name}: {}", parked_for(&run));
-        assert!(parked_for(&run).contains("no answer"), "{name}: {}", parked_for(&run));
-        assert_eq!(run.progress.journal.len(), 2, "{name}: what is known is kept");
+    for (class, (name, outcome)) in ACTING.into_iter().flat_map(|class| ways_to_end().map(|way| (class, way))) {
+        let run = ending(outcome, vec![succeeded("fetch"), unknown("mail", class)]);
+        let (name, what) = (format!("{name}, {class:?}"), parked_for(&run));
+        assert!(what.contains("effect mail") && what.contains("no answer"), "{name}: {what}");
+        assert_eq!(run.progress.journal, [succeeded("fetch"), unknown("mail", class)], "{name}: what is known is kept");
     }
 }
 
@@ -57,21 +59,48 @@ fn a_read_that_may_have_happened_holds_nothing_up() {
 
 #[test]
 fn an_open_effect_stays_with_the_run_and_holds_up_its_end() {
-    let goto = StepOutcome::Goto { place: place("Send") };
-    let run = ending(goto, vec![unknown("mail", IDEMPOTENT), succeeded("fetch")]);
-    assert_eq!(run.progress.ledger.iter().map(|record| record.name.as_str()).collect::<Vec<_>>(), ["mail"]);
+    for class in ACTING {
+        let goto = StepOutcome::Goto { place: place("Send") };
+        let run = ending(goto, vec![unknown("mail", class), succeeded("fetch")]);
+        assert_eq!(run.progress.ledger, [unknown("mail", class)]);
 
-    let held = acquire(&run, at(1)).unwrap();
-    let complete = StepOutcome::Complete { output: inline(&json!("done")) };
-    let decision = commit(&held, end(complete.clone()), RULES, moment(at(1)), false).unwrap();
-    assert_eq!(decision.then, Then::Ended);
-    assert!(parked_for(&committed(&held, at(1), decision.commit)).contains("effect mail"));
+        let held = acquire(&run, at(1)).unwrap();
+        let complete = StepOutcome::Complete { output: inline(&json!("done")) };
+        let decision = commit(&held, end(complete.clone()), RULES, moment(at(1)), false).unwrap();
+        assert_eq!(decision.then, Then::Ended);
+        assert!(parked_for(&committed(&held, at(1), decision.commit)).contains("effect mail"), "{class:?}");
 
-    // Once a later visit has settled it, nothing is in the way.
-    let settled = EffectRecord { outcome: Outcome::Succeeded(inline(&json!(1))), ..unknown("mail", IDEMPOTENT) };
-    let end = StepEnd { effects: vec![settled], ..end(complete) };
-    let decision = commit(&held, end, RULES, moment(at(1)), false).unwrap();
-    assert_eq!(committed(&held, at(1), decision.commit).progress.status.phase(), Phase::Completed);
+        // Once a later visit has settled it, nothing is in the way.
+        let end = StepEnd { effects: vec![settled("mail", class)], ..end(complete) };
+        let decision = commit(&held, end, RULES, moment(at(1)), false).unwrap();
+        let phase = committed(&held, at(1), decision.commit).progress.status.phase();
+        assert_eq!(phase, Phase::Completed, "{class:?}");
+    }
+}
+
+fn settled(name: &str, class: Class) -> EffectRecord {
+    EffectRecord { outcome: Outcome::Succeeded(inline(&json!(1))), ..unknown(name, class) }
+}
+
+/// Late evidence comes to a later visit than the one that left the effect open.
+#[test]
+fn what_is_settled_leaves_the_ledger_unless_it_belongs_to_the_run() {
+    for class in ACTING {
+        let goto = || StepOutcome::Goto { place: place("Send") };
+        let run_wide = |record| EffectRecord { of_run: true, ..record };
+        let open = vec![unknown("mail", class), run_wide(unknown("book", class))];
+        let run = ending(goto(), open.clone());
+        assert_eq!(run.progress.ledger, open, "{class:?}");
+
+        let held = acquire(&run, at(1)).unwrap();
+        let effects = vec![settled("mail", class), run_wide(settled("book", class))];
+        let decision = commit(&held, StepEnd { effects: effects.clone(), ..end(goto()) }, RULES, moment(at(1)), false);
+        let after = committed(&held, at(1), decision.unwrap().commit);
+        assert_eq!(after.progress.ledger, effects[1..], "{class:?}");
+        assert_eq!(after.progress.usage.effects_confirmed, 2, "{class:?}");
+        let lines: Vec<_> = after.progress.tail.entries.last().unwrap().more.effects.iter().collect();
+        assert_eq!(lines.len(), 2, "{class:?}: the history says so");
+    }
 }
 
 #[test]
@@ -102,6 +131,42 @@ fn resuming_is_a_persons_word_on_the_open_effects_and_only_then() {
     let (amend, _) = resume(&parked, &act, at(9)).unwrap();
     assert_eq!(amend.progress.journal, parked.progress.journal, "nobody has spoken of the effect");
     assert_eq!(amend.tried_since, Some(T0), "what crashed attempts may have done stays open");
+}
+
+#[test]
+fn resuming_says_nothing_of_what_cannot_be_called_again_unasked() {
+    let act = Resume { by: "ann".into(), why: None };
+    let complete = StepOutcome::Complete { output: inline(&json!("done")) };
+    let open = vec![unknown("fax", Class::Once), unknown("pay", Class::Reconcilable), unknown("mail", IDEMPOTENT)];
+    let mut parked = ending(complete, open.clone());
+    parked.progress.ledger = vec![unknown("wire", Class::Once), unknown("post", IDEMPOTENT)];
+    let (amend, _) = resume(&parked, &act, at(9)).unwrap();
+    assert_eq!(amend.progress.journal[..2], open[..2], "since when, and what was seen");
+    assert_eq!(amend.progress.ledger[0], parked.progress.ledger[0]);
+    for record in [&amend.progress.journal[2], &amend.progress.ledger[1]] {
+        assert!(matches!(&record.outcome, Outcome::Unknown { since, .. } if *since == at(9)), "{record:?}");
+    }
+    assert_eq!(amend.progress.status, Status::Running, "it goes on, and finds the question again");
+}
+
+#[test]
+fn a_certificate_lists_every_class_that_may_have_acted() {
+    let mut held = with_cancel(&at_work());
+    held.progress.ledger = vec![unknown("old", Class::Once), unknown("told", Class::Reconcilable)];
+    let mut effects =
+        vec![unknown("mail", IDEMPOTENT), unknown("pay", Class::Reconcilable), unknown("fax", Class::Once)];
+    effects.extend([unknown("look", Class::Read), settled("told", Class::Reconcilable)]);
+    let goto = StepOutcome::Goto { place: place("Send") };
+    let retry = StepOutcome::Retry { failure: failure("busy"), policy: RetryPolicy::default(), at_least: None };
+    for outcome in [goto, retry] {
+        let end = StepEnd { effects: effects.clone(), ..end(outcome) };
+        let decision = commit(&held, end, RULES, moment(T0), false).unwrap();
+        let Status::Cancelled { certificate, .. } = decision.commit.progress.status else { panic!("not cancelled") };
+        let mut names: Vec<_> = certificate.uncertain.iter().map(|line| (line.name.as_str(), line.class)).collect();
+        names.sort_by_key(|(name, _)| *name);
+        let expected = [("fax", Class::Once), ("mail", IDEMPOTENT), ("old", Class::Once), ("pay", Class::Reconcilable)];
+        assert_eq!((names, certificate.confirmed), (expected.to_vec(), 1));
+    }
 }
 
 #[test]

@@ -10,9 +10,9 @@ use make::{
 use serde_json::json;
 use stepwell_core::decide::{StepEnd, StepOutcome, commit, due_at};
 use stepwell_core::limits::{MAILBOX_BYTES_MAX, MAILBOX_LETTERS_MAX, SIGNALS_SEEN_MAX};
-use stepwell_core::write::{Amend, Refusal, Renew, Start, Write, WriteRequest, apply, check};
+use stepwell_core::write::{Amend, Refusal, Renew, Start, Write, WriteRequest, apply, check, hold_after};
 use stepwell_core::{
-    CancelRequest, Checkpoint, Digest, Fence, Letter, MailboxSeq, ParkReason, Revision, Status, Timestamp,
+    CancelRequest, Checkpoint, Digest, Fence, Hold, Letter, MailboxSeq, ParkReason, Revision, Status, Timestamp,
     WorkflowName, WriteId,
 };
 
@@ -80,7 +80,7 @@ fn a_lease_is_renewed_by_its_fence_and_never_shortened() {
     assert_eq!((&longer.progress, longer.hold.acquires, longer.due_at), (&run.progress, 1, run.due_at));
     assert_eq!(write(&run, renew(2, at(90_000))), Err(Refusal::Fenced));
     assert_eq!(write(&run, renew(4, at(90_000))), Err(Refusal::Fenced));
-    let released = Checkpoint { hold: stepwell_core::Hold { lease: None, ..run.hold.clone() }, ..run.clone() };
+    let released = Checkpoint { hold: Hold { lease: None, ..run.hold.clone() }, ..run.clone() };
     assert_eq!(write(&released, renew(3, at(90_000))), Err(Refusal::Released));
     // Late, but nobody else has come: the clock alone takes nothing away.
     let late = make::write(&run, at(3_600_000), renew(3, at(3_700_000))).unwrap();
@@ -175,6 +175,36 @@ fn an_amendment_needs_the_revision_it_has_seen_and_that_nobody_works_on_the_run(
     let stale = held(Status::Running);
     let amended = make::write(&stale, at(30_000), amend(4)).unwrap();
     assert_eq!(write(&amended, renew(3, at(90_000))), Err(Refusal::Released));
+}
+
+#[test]
+fn the_hold_after_a_commit_says_who_else_may_have_tried_this_visit() {
+    let now = at(50_000);
+    // Acquired when the commit's visit was first tried, or after an attempt that crashed.
+    let first = held(Status::Running);
+    let mut second = held(Status::Running);
+    (second.hold.acquires, second.hold.lease) = (2, Some(make::lease(at(40_000), at(70_000))));
+    let lease = make::lease(at(40_000), at(90_000));
+    for (name, before, same_visit, lease, acquires, tried_since) in [
+        ("an intent", &first, true, Some(&lease), 1, Some(T0)),
+        ("an intent after a crash", &second, true, Some(&lease), 2, Some(T0)),
+        ("a failed attempt", &first, true, None, 0, None),
+        ("a failed attempt after a crash", &second, true, None, 0, Some(T0)),
+        ("the next visit", &first, false, Some(&lease), 0, Some(now)),
+        ("the next visit after a crash", &second, false, Some(&lease), 0, Some(now)),
+        ("a hand-off", &first, false, None, 0, None),
+        ("a hand-off after a crash", &second, false, None, 0, None),
+    ] {
+        let goto = end(StepOutcome::Goto { place: place("Send") });
+        let mut commit = commit(before, goto, make::RULES, moment(now), true).unwrap().commit;
+        commit.lease = lease.cloned();
+        if same_visit {
+            commit.progress.visit = before.progress.visit;
+        }
+        let hold = hold_after(before, &commit, WriteId(77), now);
+        let expected = Hold { fence: Fence(3), lease: lease.cloned(), write: WriteId(77), acquires, tried_since };
+        assert_eq!(hold, expected, "{name}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
+use core::pin::pin;
 use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use stepwell::{Cx, Registry, StepPolicy};
 use stepwell_core::decide::{StepEnd, StepOutcome};
 use stepwell_core::write::LogAppend;
 use stepwell_core::{
-    Checkpoint, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp, Usage,
+    Checkpoint, EffectRecord, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp, Usage,
 };
 
 use stepwell_ports::BlobError;
@@ -32,8 +33,8 @@ pub(crate) enum Attempted {
         /// How long the next step may take.
         next_timeout: Duration,
     },
-    /// Another worker holds the run: nothing more is to be written.
-    Lost,
+    /// Another worker holds the run: nothing more is to be written, but what was learned of effects.
+    Lost(Vec<EffectRecord>),
 }
 
 /// What the code that ran makes of the place it found.
@@ -41,6 +42,9 @@ enum Ran {
     Next(StepNext),
     Means(ErrorMeans),
 }
+
+/// How often a lost step's calls are looked at.
+const CALLS_LOOK: Duration = Duration::from_millis(100);
 
 /// When code that does not know a run is tried again: a rolling deploy is over by then, or a person is needed.
 fn incompatible_retry() -> RetryPolicy {
@@ -77,7 +81,7 @@ pub(crate) async fn attempt(
     let took = ports.clock.now().since(started);
     let ended = Ended { ports, run: &held.run, policy: &policy, logs: held.progress.logs };
     let Some((outcome, appends, logs, next_timeout)) = ended.outcome(ran).await else {
-        return Attempted::Lost;
+        return Attempted::Lost(record.journal);
     };
     let used = record.used();
     let bytes = used.bytes + blob_bytes(&outcome);
@@ -97,7 +101,7 @@ pub(crate) async fn attempt(
         Ok(bytes) => end.used.bytes += bytes,
         Err(error) => match means_outcome(unusable(&error), &policy) {
             Some(outcome) => end.outcome = outcome,
-            None => return Attempted::Lost,
+            None => return Attempted::Lost(end.effects),
         },
     }
     Attempted::Ended { end: Box::new(end), next_timeout }
@@ -191,7 +195,7 @@ fn unusable(error: &PayloadError) -> ErrorMeans {
 fn panicked(panic: &(dyn Any + Send)) -> ErrorMeans {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into());
-    let failure = Failure::new(FailureKind::Panic, format!("the step panicked: {text}"));
+    let failure = Failure::new(FailureKind::Panic, stepwell::redact(format!("the step panicked: {text}")));
     ErrorMeans::Retry { failure, policy: None, at_least: None }
 }
 
@@ -233,20 +237,36 @@ impl Limit {
 
 /// Runs the author's step until it ends, takes too long, or the run is lost.
 async fn run(ports: &Ports, step: Box<dyn PreparedStep>, limit: Limit, cx: &Arc<Cx>, host: &Arc<TurnHost>) -> Ran {
-    let running = AssertUnwindSafe(step.run(Arc::clone(cx))).catch_unwind();
-    let timeout = ports.clock.sleep(limit.time());
+    let mut running = pin!(AssertUnwindSafe(step.run(Arc::clone(cx))).catch_unwind());
+    let mut timeout = pin!(ports.clock.sleep(limit.time()));
     host.begin(ports.clock.now().plus(limit.time()));
     // The order matters: a step that has ended has ended, whatever the time.
     tokio::select! {
         biased;
-        ended = running => match ended {
+        ended = &mut running => match ended {
             Ok(Ok(next)) => Ran::Next(next),
             Ok(Err(error)) => Ran::Means(error.into()),
             Err(panic) => Ran::Means(panicked(&*panic)),
         },
-        () = timeout => Ran::Means(ErrorMeans::Retry { failure: limit.passed(), policy: None, at_least: None }),
+        () = &mut timeout => Ran::Means(ErrorMeans::Retry { failure: limit.passed(), policy: None, at_least: None }),
         // Beside the step: a store that is slow to renew does not hold it up.
-        () = host.keep_lease() => Ran::Means(ErrorMeans::Lost),
+        () = host.keep_lease() => {
+            host.lose();
+            tokio::select! {
+                biased;
+                _ = running => {}
+                () = timeout => {}
+                () = calls_over(ports, cx) => {}
+            }
+            Ran::Means(ErrorMeans::Lost)
+        }
+    }
+}
+
+/// What a lost step still learns from calls that are under way is late evidence. Nothing else of it is worth waiting for.
+async fn calls_over(ports: &Ports, cx: &Cx) {
+    while cx.is_calling() {
+        ports.clock.sleep(CALLS_LOOK).await;
     }
 }
 

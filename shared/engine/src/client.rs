@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell::host::HostedWorkflow;
 use stepwell::{Registry, fingerprint};
-use stepwell_core::decide::{self, Resume, ResumeRefused};
+use stepwell_core::decide::{self, Resolution, Resolve, ResolveRefused, Resume, ResumeRefused};
 use stepwell_core::history::{Entry, Segment};
 use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
 use stepwell_core::write::{Refusal, Start, Write};
@@ -250,6 +250,50 @@ impl Client {
             Carried::Applied(_) => self.send(run, send.ticket).await,
             Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
             Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), "resumption")),
+            Carried::Failed(error) => Err(error.into()),
+        }
+    }
+
+    /// A person says how an effect ended that may have happened. Recorded in the history with who and why. A run that is parked
+    /// for want of it goes on.
+    ///
+    /// # Errors
+    /// A run that is not there or has ended, an effect that is not open, a call that may still be on its way, a run that
+    /// somebody works on right now: nothing was written.
+    pub async fn resolve(&self, run: &RunId, act: Resolve) -> Result<(), ClientError> {
+        check_words("the name", &act.by)?;
+        check_words("the reason", &act.why)?;
+        let current = self.get(run).await?;
+        let Resolve { key, resolution, by, why } = act;
+        let resolution = match resolution {
+            Resolution::Succeeded(Payload::Inline(result)) => {
+                Resolution::Succeeded(self.payload(run, "the result", result).await?)
+            }
+            Resolution::Failed(message) => {
+                check_words("the message", &message)?;
+                Resolution::Failed(message)
+            }
+            other @ (Resolution::Succeeded(Payload::Blob(_)) | Resolution::TryAgain) => other,
+        };
+        let act = Resolve { key, resolution, by, why };
+        let (amend, send) = match decide::resolve(&current, &act, self.ports.clock.now()) {
+            Ok(decided) => decided,
+            Err(ResolveRefused::Ended(phase)) => {
+                return Err(ClientError::Ended { run: run.clone(), phase, what: "resolution" });
+            }
+            Err(ResolveRefused::Illegal(illegal)) => return Err(illegal.into()),
+            Err(ResolveRefused::NotOpen(key)) => return Err(ClientError::NotOpen { run: run.clone(), key }),
+            Err(ResolveRefused::OnItsWay { key, until }) => {
+                return Err(ClientError::OnItsWay { run: run.clone(), key, until });
+            }
+        };
+        match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
+            Carried::Applied(_) => match send {
+                Some(send) => self.send(run, send.ticket).await,
+                None => Ok(()),
+            },
+            Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
+            Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), "resolution")),
             Carried::Failed(error) => Err(error.into()),
         }
     }

@@ -18,7 +18,7 @@ use stepwell_ports::{Envelope, StoreError};
 use crate::attempt::{Attempted, attempt};
 use crate::commit::{Carried, carry_out};
 use crate::host::TurnHost;
-use crate::{EngineError, Ports, payload};
+use crate::{EngineError, Ports, evidence, payload};
 
 /// In a run that is parked for its size, an effect's result stays inline up to this size.
 const PARKED_RESULT_INLINE_BYTES_MAX: usize = 128;
@@ -151,7 +151,7 @@ impl Engine {
     async fn hold(&self, mut held: Box<Checkpoint>, budget: &Budget) -> Ack {
         let started = self.ports.clock.now();
         let run = held.run.clone();
-        let host = Arc::new(TurnHost::new(self.ports.clone(), &held, self.settings.rules.lease));
+        let host = Arc::new(TurnHost::new(self.ports.clone(), &held, self.settings.rules));
         // The acquire that began this turn is counted with its first commit.
         let mut uncounted = 1;
         loop {
@@ -159,8 +159,16 @@ impl Engine {
                 Err(illegal) => return self.defect(&run, &illegal),
                 Ok(Turn::Write(decision)) => Next::Decided(decision),
                 Ok(Turn::Step) => match attempt(&self.ports, &self.registry, &held, &host, budget.hard).await {
-                    Attempted::Lost => return Ack::Leave,
-                    Attempted::Ended { end, next_timeout } => Next::Ended(end, next_timeout),
+                    Attempted::Lost(effects) => {
+                        evidence::tell(&self.ports, &held, effects).await;
+                        return Ack::Leave;
+                    }
+                    Attempted::Ended { end, next_timeout } => {
+                        if let Some(intended) = host.take_intended() {
+                            held = intended;
+                        }
+                        Next::Ended(end, next_timeout)
+                    }
                 },
             };
             match self.commit(held, next, uncounted, budget, started).await {
@@ -229,6 +237,9 @@ impl Engine {
                 },
                 Carried::Refused(refusal, _) => {
                     tracing::warn!(%run, %refusal, "this worker has lost the run and stops");
+                    if let Next::Ended(end, _) = next {
+                        evidence::tell(&self.ports, &held, end.effects).await;
+                    }
                     // Its message stays: it may be the very one that the new holder works on, and if that dies, it is all
                     // that remembers the run. It comes again, and goes through the table.
                     return Committed::Not(Ack::Leave);

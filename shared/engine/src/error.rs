@@ -2,7 +2,7 @@
 
 use stepwell::{EdgeError, RegistryProblem};
 use stepwell_core::decide::Illegal;
-use stepwell_core::{NameError, Phase, RunId, SignalId, WorkflowName};
+use stepwell_core::{EffectKey, NameError, Phase, RunId, SignalId, Timestamp, WorkflowName};
 use stepwell_ports::{BlobError, QueueError, StoreError};
 
 /// An engine that cannot be made.
@@ -75,6 +75,26 @@ pub enum ClientError {
         /// How it stands.
         phase: Phase,
     },
+    /// The effect is settled, or there is none.
+    #[error(
+        "run {run} has no effect of key {key} that is open: it was settled, or the key is wrong; look at the run again"
+    )]
+    NotOpen {
+        /// Which run.
+        run: RunId,
+        /// Which key.
+        key: EffectKey,
+    },
+    /// A call may still be on its way.
+    #[error("run {run}: the call of effect {key} may still land until {until}; say how it ended after that")]
+    OnItsWay {
+        /// Which run.
+        run: RunId,
+        /// Which key.
+        key: EffectKey,
+        /// Until when.
+        until: Timestamp,
+    },
     /// Somebody else was faster. Look at the run again.
     #[error("run {0} has moved on since it was looked at; look again, then decide")]
     MovedOn(RunId),
@@ -117,6 +137,8 @@ impl ClientError {
             Self::Ended { .. } => "ended",
             Self::MailboxFull(_) => "mailbox-full",
             Self::NotParked { .. } => "not-parked",
+            Self::NotOpen { .. } => "not-open",
+            Self::OnItsWay { .. } => "on-its-way",
             Self::MovedOn(_) => "moved-on",
             Self::Store(StoreError::Throttled(_)) => "busy",
             Self::Store(StoreError::Unknown(_)) => "maybe-written",
@@ -145,10 +167,12 @@ impl ClientError {
             | Self::SignalConflict { .. }
             | Self::Ended { .. }
             | Self::NotParked { .. }
+            | Self::NotOpen { .. }
             | Self::MovedOn(_)
             | Self::Store(StoreError::Invalid(_))
             | Self::Blob(BlobError::TooLarge { .. }) => Remedy::FixTheInput,
             Self::MailboxFull(_)
+            | Self::OnItsWay { .. }
             | Self::Store(StoreError::Throttled(_) | StoreError::Unknown(_) | StoreError::Unavailable(_))
             | Self::Blob(BlobError::Unavailable(_))
             | Self::NotSent { .. }

@@ -4,20 +4,24 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use stepwell::host::{Host, HostError};
-use stepwell_core::write::{Renew, Write};
+use stepwell::host::{Host, HostError, Intent};
+use stepwell_core::decide::{self, Rules};
+use stepwell_core::write::{Refusal, Renew, Write};
 use stepwell_core::{BlobRef, Checkpoint, EffectKey, EffectRecord, Fence, Json, LogId, RunId, Timestamp};
 use stepwell_ports::{BlobError, StoreError};
 
-use crate::Ports;
 use crate::commit::{Carried, carry_out};
+use crate::intents::{Asked, Intents};
+use crate::{Ports, payload};
 
 /// The holder of one run, for the length of one turn.
 pub(crate) struct TurnHost {
     ports: Ports,
     run: RunId,
     fence: Fence,
-    lease: Duration,
+    rules: Rules,
+    intents: Intents,
+    lost: AtomicBool,
     leased_until: AtomicU64,
     /// When the step that runs is cut: no lease is needed beyond that.
     cut_at: AtomicU64,
@@ -26,12 +30,14 @@ pub(crate) struct TurnHost {
 }
 
 impl TurnHost {
-    pub(crate) fn new(ports: Ports, held: &Checkpoint, lease: Duration) -> Self {
+    pub(crate) fn new(ports: Ports, held: &Checkpoint, rules: Rules) -> Self {
         let host = Self {
             ports,
             run: held.run.clone(),
             fence: held.hold.fence,
-            lease,
+            rules,
+            intents: Intents::new(held),
+            lost: AtomicBool::new(false),
             leased_until: AtomicU64::new(0),
             cut_at: AtomicU64::new(u64::MAX),
             cancelled: AtomicBool::new(false),
@@ -43,6 +49,11 @@ impl TurnHost {
 
     /// Takes over what an acquire or a commit has answered.
     pub(crate) fn learn(&self, held: &Checkpoint) {
+        self.intents.learn(held);
+        self.learn_held(held);
+    }
+
+    fn learn_held(&self, held: &Checkpoint) {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.store(lease.until.0, Ordering::Relaxed);
         }
@@ -66,7 +77,21 @@ impl TurnHost {
         self.cut_at.store(cut_at.0, Ordering::Relaxed);
     }
 
-    /// Renewals since the last call.
+    /// The checkpoint as the last intent has left it, if there was one since the last call.
+    pub(crate) fn take_intended(&self) -> Option<Box<Checkpoint>> {
+        self.intents.take_news()
+    }
+
+    /// Another worker has the run: nothing more is called or written.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn still_held(&self) -> Result<(), HostError> {
+        if self.lost.load(Ordering::Relaxed) { Err(HostError::Lost) } else { Ok(()) }
+    }
+
+    /// Renewals and intents since the last call.
     pub(crate) fn take_renewals(&self) -> u64 {
         self.renewals.swap(0, Ordering::Relaxed)
     }
@@ -77,14 +102,14 @@ impl TurnHost {
         loop {
             let until = Timestamp(self.leased_until.load(Ordering::Relaxed));
             let left = until.since(self.ports.clock.now());
-            self.ports.clock.sleep(left.saturating_sub(self.lease * 2 / 3).max(pause)).await;
-            pause = match self.renew_until(self.ports.clock.now().plus(self.lease)).await {
+            self.ports.clock.sleep(left.saturating_sub(self.rules.lease * 2 / 3).max(pause)).await;
+            pause = match self.renew_until(self.ports.clock.now().plus(self.rules.lease)).await {
                 Ok(()) => Duration::ZERO,
                 Err(HostError::Lost) => return,
                 // Not renewed: the lease may run out, and then the fence decides. The step goes on.
                 Err(HostError::Passing(message) | HostError::Data(message)) => {
                     tracing::warn!(run = %self.run, message, "the lease could not be renewed");
-                    self.lease / 10
+                    self.rules.lease / 10
                 }
             };
         }
@@ -115,12 +140,45 @@ impl Host for TurnHost {
     }
 
     async fn hold_until(&self, until: Timestamp) -> Result<(), HostError> {
+        self.still_held()?;
         // A step never outlasts its own time limit, whatever its effects may take; nor does its lease have to.
         let until = until.min(Timestamp(self.cut_at.load(Ordering::Relaxed)));
         if until.0 <= self.leased_until.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.renew_until(until).await
+    }
+
+    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError> {
+        self.still_held()?;
+        let until = until.min(Timestamp(self.cut_at.load(Ordering::Relaxed)));
+        let mine = self.intents.ask(journal, until);
+        let mut written = self.intents.turn().await;
+        if *written >= mine {
+            return Ok(Intent::Written);
+        }
+        let (Asked { number, mut journal, until }, held) = self.intents.to_write();
+        let blobs = &*self.ports.blobs;
+        payload::store_results(blobs, &self.run, payload::RESULT_INLINE_BYTES_MAX, journal.iter_mut())
+            .await
+            .map_err(|error| HostError::Passing(error.to_string()))?;
+        let intended = decide::intend(&held, journal, until, self.rules, self.ports.clock.now());
+        let commit = intended.map_err(|illegal| HostError::Data(illegal.to_string()))?;
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        match carry_out(&self.ports, &self.run, Write::Commit(Box::new(commit))).await {
+            Carried::Applied(held) => {
+                self.learn_held(&held);
+                self.intents.stands(held);
+                *written = number;
+                Ok(Intent::Written)
+            }
+            Carried::Refused(Refusal::Cancelled, _) => {
+                self.cancelled.store(true, Ordering::Relaxed);
+                Ok(Intent::Cancelled)
+            }
+            Carried::Refused(..) => Err(HostError::Lost),
+            Carried::Failed(error) => Err(store_error(&error)),
+        }
     }
 
     fn is_cancelled(&self) -> bool {

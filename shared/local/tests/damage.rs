@@ -32,6 +32,7 @@ async fn folder() -> (TempDir, Checkpoint, EffectKey) {
         parameters: None,
         attempts: 1,
         outcome: Outcome::Succeeded(Payload::Inline(Json::of("sent").unwrap())),
+        until: None,
         of_run: true,
     };
     let mut first = step(&run);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use stepwell::host::{
-    BlobRef, EffectKey, EffectRecord, ErrorMeans, Host, HostError, HostedWorkflow, Json, Letter, LogAppend, LogId,
-    NextPlace, Payload, PlaceText, PrepareError, RunId, SignalId, SignalName, StepNext, Timestamp, Visit, Visiting,
-    WaitUntil, WorkflowName,
+    BlobRef, EffectKey, EffectRecord, ErrorMeans, Host, HostError, HostedWorkflow, Intent, Json, Letter, LogAppend,
+    LogId, NextPlace, Payload, PlaceText, PrepareError, RunId, SignalId, SignalName, StepNext, Timestamp, Visit,
+    Visiting, WaitUntil, WorkflowName,
 };
 use stepwell::{Cx, Registry};
 
@@ -179,6 +179,10 @@ impl Host for Shelf {
 
     async fn hold_until(&self, _until: Timestamp) -> Result<(), HostError> {
         Ok(())
+    }
+
+    async fn intend(&self, _: Vec<EffectRecord>, _: Timestamp) -> Result<Intent, HostError> {
+        Ok(Intent::Written)
     }
 
     fn is_cancelled(&self) -> bool {

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stepwell_core::{EffectKey, EffectRecord, Json, Payload, RunId, SignalId, Timestamp, Usage};
+use stepwell_core::mailbox::EVIDENCE;
+use stepwell_core::{EffectKey, EffectRecord, Json, Outcome, Payload, RunId, SignalId, Timestamp, Usage};
 
 use crate::arena::Keys;
 use crate::effect::{Effect, Unclassified};
 use crate::host::{Host, HostError, Visiting};
+use crate::secret::refuse_secrets;
 use crate::signal::read_at_edge;
-use crate::{Blob, EffectError, Log, Signal, StepError};
+use crate::{Blob, EffectError, Log, Signal, StepError, redact};
 
 /// What a step can do beside computing. Shared (`&Cx`), so that several effects may be in flight at once.
 pub struct Cx {
@@ -40,8 +42,14 @@ impl Cx {
     /// For the engine: the context of one attempt.
     pub fn new(mut visiting: Visiting, host: Arc<dyn Host>) -> Self {
         let journal = std::mem::take(&mut visiting.journal);
-        let record = StepRecord { journal, ..StepRecord::default() };
+        let mut record = StepRecord { journal, ..StepRecord::default() };
+        record.take_evidence(&visiting);
         Self { visiting, host, keys: Keys::default(), record: Mutex::new(record) }
+    }
+
+    /// For the engine: whether a call to the outside is under way.
+    pub fn is_calling(&self) -> bool {
+        !self.record().in_flight.is_empty()
     }
 
     /// For the engine: what the attempt has recorded so far.
@@ -132,6 +140,7 @@ impl Cx {
         T: BlobOf<V> + Serialize + Sync + ?Sized,
     {
         let bytes = serde_json::to_vec(value).map_err(|error| StepError::terminal(format!("a blob: {error}")))?;
+        refuse_secrets("a blob", &bytes).map_err(StepError::terminal)?;
         self.record().used.bytes += bytes.len() as u64;
         let reference = self.host.put_blob(bytes).await.map_err(EffectError::from)?;
         Ok(Blob::new(reference))
@@ -203,8 +212,25 @@ impl Cx {
     }
 }
 
+impl StepRecord {
+    /// Takes what workers that had lost the run have still learned of its effects. Where an outcome is unknown, or nothing was
+    /// written before its worker was lost, that is the truth; what is settled already stays as it is.
+    fn take_evidence(&mut self, visiting: &Visiting) {
+        for letter in visiting.letters.iter().filter(|letter| letter.name.as_str() == EVIDENCE) {
+            self.taken.push(letter.id.clone());
+            let Payload::Inline(json) = &letter.payload else { continue };
+            let Ok(evidence) = json.parse::<EffectRecord>() else { continue };
+            let known = self.journal.iter().chain(&visiting.ledger).find(|known| known.key == evidence.key);
+            if known.is_none_or(|known| matches!(known.outcome, Outcome::Unknown { .. })) {
+                self.journal.retain(|known| known.key != evidence.key);
+                self.journal.push(evidence);
+            }
+        }
+    }
+}
+
 fn data(what: String) -> StepError {
-    StepError::park(stepwell_core::ParkReason::Data { what })
+    StepError::park(stepwell_core::ParkReason::Data { what: redact(what) })
 }
 
 /// Says what a value reads back as: `str` as `String`, a slice as `Vec`, everything else as itself.

@@ -1,30 +1,30 @@
 //! Effects: calls to the outside world, made under a key, recorded, with an honest outcome.
 
 use core::fmt;
-use core::future::Future;
-use core::pin::pin;
-use core::task::Poll;
+use core::future::{Future, Ready, ready};
+use core::marker::PhantomData;
 use core::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stepwell_core::limits::JOURNAL_RECORDS_MAX;
 use stepwell_core::time::millis;
-use stepwell_core::{
-    Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Outcome, ParkReason, Payload, RetryPolicy,
-    Scope, Timestamp,
-};
+use stepwell_core::{Class, Digest, EffectKey, Outcome, RetryPolicy, Scope};
 
-use crate::error::CallErrorKind;
 use crate::host::HostError;
+use crate::known::{IN_FLIGHT, Known, Made, misused, within};
 use crate::{CallError, Cx, EffectError, FingerprintError, fingerprint};
 
 /// How long a call may take unless [`Effect::deadline`] says otherwise.
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(20);
 
-/// An effect in the making. Its class is part of its type: there is no call before it was said.
+/// After a call has given up waiting, its request may be on its way for this long, unless [`Effect::settle_delay`] says
+/// otherwise.
+const SETTLE_DELAY_DEFAULT: Duration = Duration::from_secs(10);
+
+/// An effect in the making. Its class is part of its type, and so is whether it has a key: there is no call before the class
+/// was said, and no class that acts for good without a key.
 #[must_use = "an effect is only made by `call`"]
-pub struct Effect<'c, C> {
+pub struct Effect<'c, C, K = Unkeyed> {
     cx: &'c Cx,
     name: &'static str,
     key: Option<String>,
@@ -32,7 +32,16 @@ pub struct Effect<'c, C> {
     deadline: Duration,
     retry: Option<Box<RetryPolicy>>,
     class: C,
+    keyed: PhantomData<K>,
 }
+
+/// The effect has no key: it belongs to this visit of the step.
+#[derive(Clone, Copy, Debug)]
+pub struct Unkeyed;
+
+/// The effect has a key: it belongs to the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed;
 
 /// The class was not said yet.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +51,77 @@ pub struct Unclassified;
 #[diagnostic::on_unimplemented(
     message = "this effect has no class yet",
     label = "say first what happens if the outside is asked twice",
-    note = "`.read()`: asking again changes nothing; `.idempotent()`: the outside dedupes by the key; `.idempotent_for(window)`: it does so for this long"
+    note = "`.read()`: asking again changes nothing; `.idempotent()`: the outside dedupes by the key; `.idempotent_for(window)`: it does so for this long; with a `.key(..)` also `.reconcile(ask)`: it can be asked whether the key has happened; `.once()`: none of these"
 )]
-pub trait Classified {
+pub trait Classified<'c, T>: Send {
     /// The class.
     fn class(&self) -> Class;
+
+    /// How long after its deadline a request may still be on its way.
+    fn settle_delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What asking is, in the making. Named, since a caller's future has to be known to be `Send`.
+    type Asking: Future<Output = Result<Asked<T>, Self::Error>> + Send;
+
+    /// Why asking failed. It counts as [`Asked::CannotTell`].
+    type Error: Into<CallError>;
+
+    /// Asks the outside whether the key has happened, where that is possible.
+    fn ask(self, call: Call<'c>) -> Self::Asking;
 }
 
-impl Classified for Class {
+impl<'c, T: Send> Classified<'c, T> for Class {
     fn class(&self) -> Class {
         *self
+    }
+
+    type Asking = Ready<Result<Asked<T>, CallError>>;
+    type Error = CallError;
+
+    fn ask(self, _: Call<'c>) -> Self::Asking {
+        ready(Ok(Asked::CannotTell("there is nobody to ask".into())))
+    }
+}
+
+/// What the outside says of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// It has happened; this is what it answered.
+    Happened(T),
+    /// It has not happened. Say so only if the outside would know.
+    Absent,
+    /// The outside does not say. It is asked again, and in the end a person is.
+    CannotTell(String),
+}
+
+/// The class of effects that can be asked about, see [`Effect::reconcile`].
+#[derive(Clone, Copy, Debug)]
+pub struct Reconcile<A> {
+    ask: A,
+    settle_delay: Duration,
+}
+
+impl<'c, T, E, A, Fut> Classified<'c, T> for Reconcile<A>
+where
+    A: FnOnce(Call<'c>) -> Fut + Send,
+    E: Into<CallError>,
+    Fut: Future<Output = Result<Asked<T>, E>> + Send,
+{
+    fn class(&self) -> Class {
+        Class::Reconcilable
+    }
+
+    fn settle_delay(&self) -> Duration {
+        self.settle_delay
+    }
+
+    type Asking = Fut;
+    type Error = E;
+
+    fn ask(self, call: Call<'c>) -> Fut {
+        (self.ask)(call)
     }
 }
 
@@ -89,37 +159,91 @@ impl fmt::Debug for Call<'_> {
 impl<'c> Effect<'c, Unclassified> {
     pub(crate) fn new(cx: &'c Cx, name: &'static str) -> Self {
         let (key, parameters, retry) = (None, None, None);
-        Self { cx, name, key, parameters, deadline: DEADLINE_DEFAULT, retry, class: Unclassified }
+        Self { cx, name, key, parameters, deadline: DEADLINE_DEFAULT, retry, class: Unclassified, keyed: PhantomData }
     }
+}
 
+impl<'c, K> Effect<'c, Unclassified, K> {
     /// Asking again changes nothing outside.
-    pub fn read(self) -> Effect<'c, Class> {
+    pub fn read(self) -> Effect<'c, Class, K> {
         self.with_class(Class::Read)
     }
 
     /// The outside dedupes by the key, for ever.
-    pub fn idempotent(self) -> Effect<'c, Class> {
+    pub fn idempotent(self) -> Effect<'c, Class, K> {
         self.with_class(Class::Idempotent(None))
     }
 
     /// The outside dedupes by the key for this long. A call that may have happened longer ago is not repeated: the run is
     /// parked with the question.
-    pub fn idempotent_for(self, window: Duration) -> Effect<'c, Class> {
+    pub fn idempotent_for(self, window: Duration) -> Effect<'c, Class, K> {
         self.with_class(Class::Idempotent(Some(millis(window))))
     }
 
-    fn with_class(self, class: Class) -> Effect<'c, Class> {
-        let Self { cx, name, key, parameters, deadline, retry, class: Unclassified } = self;
-        Effect { cx, name, key, parameters, deadline, retry, class }
+    fn with_class<D>(self, class: D) -> Effect<'c, D, K> {
+        let Self { cx, name, key, parameters, deadline, retry, class: Unclassified, keyed } = self;
+        Effect { cx, name, key, parameters, deadline, retry, class, keyed }
     }
 }
 
-impl<C> Effect<'_, C> {
+/// Classes that act on the world for good. They need a key, and their intent is written before the call: one write more.
+impl<'c> Effect<'c, Unclassified, Keyed> {
+    /// The outside dedupes nothing, but can be asked whether a key has happened: by `ask`, which is called when an earlier
+    /// call may have happened, and never before that call can no longer land ([`Effect::settle_delay`]).
+    ///
+    /// ```
+    /// # use stepwell::prelude::*;
+    /// # async fn pay(key: &str) -> Result<String, std::io::Error> { Ok(key.to_string()) }
+    /// # async fn find(key: &str) -> Result<Option<String>, std::io::Error> { Ok(None) }
+    /// # async fn step(cx: &Cx) -> Result<(), StepError> {
+    /// let paid = cx.effect("pay").key("order-7")
+    ///     .reconcile(async |call| match find(call.key()).await {
+    ///         Ok(Some(payment)) => Ok(Asked::Happened(payment)),
+    ///         Ok(None) => Ok(Asked::Absent),
+    ///         Err(error) => Err(error),
+    ///     })
+    ///     .call(|call| pay(call.key())).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn reconcile<A, Fut>(self, ask: A) -> Effect<'c, Reconcile<A>, Keyed>
+    where
+        A: FnOnce(Call<'c>) -> Fut,
+    {
+        self.with_class(Reconcile { ask, settle_delay: SETTLE_DELAY_DEFAULT })
+    }
+
+    /// The outside promises nothing. It is called once; when nobody knows whether that call happened, a person says so.
+    ///
+    /// Without a key there is no such class:
+    ///
+    /// ```compile_fail,E0599
+    /// # use stepwell::prelude::*;
+    /// # async fn send(text: &str) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn step(cx: &Cx) -> Result<(), StepError> {
+    /// cx.effect("letter").once().call(|_| send("dear customer")).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn once(self) -> Effect<'c, Class, Keyed> {
+        self.with_class(Class::Once)
+    }
+}
+
+impl<A> Effect<'_, Reconcile<A>, Keyed> {
+    /// For how long after its deadline a request may still be on its way: in a proxy, in the outside's own queue. The outside
+    /// is asked only after that, since what is absent now may not be then. Default: 10 seconds.
+    pub fn settle_delay(mut self, delay: Duration) -> Self {
+        self.class.settle_delay = delay;
+        self
+    }
+}
+
+impl<'c, C, K> Effect<'c, C, K> {
     /// Makes it an effect of the run, by this key: coming back to it, in this step or another, returns the recorded result.
     /// Without a key it belongs to this visit of the step.
-    pub fn key(mut self, key: impl fmt::Display) -> Self {
-        self.key = Some(key.to_string());
-        self
+    pub fn key(self, key: impl fmt::Display) -> Effect<'c, C, Keyed> {
+        let Self { cx, name, key: _, parameters, deadline, retry, class, keyed: PhantomData } = self;
+        let key = Some(key.to_string());
+        Effect { cx, name, key, parameters, deadline, retry, class, keyed: PhantomData }
     }
 
     /// Ties the effect to its parameters: the same key with others is an error, not a second call.
@@ -141,7 +265,7 @@ impl<C> Effect<'_, C> {
     }
 }
 
-impl<'c, C> Effect<'c, C> {
+impl<'c, C, K> Effect<'c, C, K> {
     /// Makes the call, unless its result is recorded already.
     ///
     /// The closure is called at most once; its future borrows freely from the workflow and the state. What its error says
@@ -149,23 +273,26 @@ impl<'c, C> Effect<'c, C> {
     ///
     /// # Errors
     /// See [`EffectError`]. Return it with `?`, or handle it.
-    pub async fn call<T, E, F, Fut>(self, make: F) -> Result<T, EffectError>
+    pub async fn call<T, E, F, Fut, Asking, AskError>(self, make: F) -> Result<T, EffectError>
     where
         // Here and not on the `impl`: only so does the compiler say what is missing.
-        C: Classified,
+        C: Classified<'c, T, Asking = Asking, Error = AskError>,
+        Asking: Future<Output = Result<Asked<T>, AskError>> + Send,
+        AskError: Into<CallError>,
         T: Serialize + DeserializeOwned + Send,
         E: Into<CallError>,
         F: FnOnce(Call<'c>) -> Fut + Send,
         Fut: Future<Output = Result<T, E>> + Send,
+        K: Send,
     {
-        let Self { cx, name, key, parameters, deadline, retry, class } = self;
-        let class = class.class();
+        let Self { cx, name, key, parameters, deadline, retry, class: asks, keyed: _ } = self;
+        let (class, settle_delay) = (asks.class(), asks.settle_delay());
         let visiting = &cx.visiting;
         let scope = key.as_deref().map_or(Scope::Visit(visiting.visit), Scope::Run);
         let derived = cx.keys.keep(&EffectKey::derive(&visiting.run, &visiting.workflow, name, scope));
         let parameters =
             parameters.transpose().map_err(|problem| misused(name, format!("its parameters: {problem}")))?;
-        let effect = Known { cx, name, class, key: derived, of_run: key.is_some(), parameters, retry };
+        let effect = Known { cx, name, class, key: derived, of_run: key.is_some(), parameters, retry, settle_delay };
 
         // Before the first await: what is looked up must not be overtaken by a call beside this one.
         let _in_flight = effect.take_off()?;
@@ -175,265 +302,36 @@ impl<'c, C> Effect<'c, C> {
         {
             return result;
         }
-        let open = effect.left_open(before.as_ref());
-        let since = open.as_ref().map(|open| open.since);
-        effect.may_dispatch(since)?;
-        let until = cx.host.now().plus(deadline);
-        cx.host.hold_until(until).await?;
-        if cx.host.is_cancelled() {
-            return Err(EffectError::Cancelled { name: name.into() });
+        let attempts = before.as_ref().map_or(0, |record| record.attempts);
+        let mut open = effect.left_open(before.as_ref());
+        if let Some(left) = open.as_ref().filter(|_| class.needs_intent()) {
+            let call = Call { key: derived.as_str(), attempt: attempts, deadline };
+            if let Some(result) = effect.look(asks, left, call).await? {
+                return effect.succeeded(attempts, left.until, result);
+            }
+            open = None;
         }
+        effect.may_dispatch(attempts, open.as_ref())?;
+        let (attempt, begun) = (attempts + 1, cx.host.now());
+        let until = begun.plus(deadline);
+        let since = open.as_ref().map_or(begun, |open| open.since);
+        effect.clear_to_call(attempt, since, until, before.as_ref()).await?;
         // The lease lasts until then, maybe no longer: what a slow store took of the time is the call's loss.
         let deadline = until.since(cx.host.now());
         if deadline.is_zero() {
+            effect.restore(before.as_ref());
             return Err(HostError::Passing(format!("effect {name}: the lease was extended too late to call")).into());
         }
 
-        let attempt = before.as_ref().map_or(0, |record| record.attempts) + 1;
-        let now = cx.host.now();
         // Written down as unknown before it starts: if the step is dropped meanwhile, that is the truth.
-        effect.note(
-            attempt,
-            Outcome::Unknown { since: since.unwrap_or(now), evidence: "the call was in flight".into() },
-        )?;
+        effect.note(attempt, Some(until), Outcome::Unknown { since, evidence: IN_FLIGHT.into() })?;
         cx.record().used.effects_made += 1;
         let call = Call { key: derived.as_str(), attempt, deadline };
+        let this = Made { attempt, at: begun, until, open };
         match within(cx, deadline, make(call)).await {
-            Some(Ok(result)) => effect.succeeded(attempt, result),
-            Some(Err(error)) => Err(effect.failed(attempt, open, now, error.into())),
-            None => {
-                let evidence = format!("no answer within {deadline:?}");
-                Err(effect.failed(attempt, open, now, CallError::unknown(evidence)))
-            }
+            Some(Ok(result)) => effect.succeeded(attempt, Some(until), result),
+            Some(Err(error)) => Err(effect.failed(this, error.into())),
+            None => Err(effect.failed(this, CallError::unknown(format!("no answer within {deadline:?}")))),
         }
     }
-}
-
-/// A call of an earlier attempt that may have happened.
-struct Open {
-    since: Timestamp,
-    evidence: String,
-}
-
-/// A call that is being made, until it has ended or was dropped.
-struct InFlight<'a> {
-    cx: &'a Cx,
-    key: &'a EffectKey,
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.cx.record().in_flight.retain(|key| key != self.key);
-    }
-}
-
-/// An effect with everything but its call.
-struct Known<'c> {
-    cx: &'c Cx,
-    name: &'static str,
-    class: Class,
-    key: &'c EffectKey,
-    of_run: bool,
-    parameters: Option<Digest>,
-    retry: Option<Box<RetryPolicy>>,
-}
-
-impl Known<'_> {
-    /// What is recorded under this key: in this visit, in the run's ledger, or beside the checkpoint.
-    async fn recorded(&self) -> Result<Option<EffectRecord>, EffectError> {
-        let visiting = &self.cx.visiting;
-        let find = |records: &[EffectRecord]| records.iter().rev().find(|record| record.key == *self.key).cloned();
-        let mut found = find(&self.cx.record().journal);
-        if found.is_none() && self.of_run {
-            found = find(&visiting.ledger);
-            if found.is_none() && visiting.has_spilled {
-                found = self.cx.host.find_effect(self.key).await?;
-            }
-        }
-        if let Some(record) = &found
-            && let (Some(then), Some(now)) = (record.parameters, self.parameters)
-            && then != now
-        {
-            return Err(misused(
-                self.name,
-                "the same key was used with other parameters; give this call a key of its own".into(),
-            ));
-        }
-        Ok(found)
-    }
-
-    /// The recorded answer; `None` when there is none and the call has to be made (again).
-    async fn answer<T: DeserializeOwned>(&self, record: &EffectRecord) -> Option<Result<T, EffectError>> {
-        let answer = match &record.outcome {
-            Outcome::Unknown { .. } => return None,
-            Outcome::Failed(failure) => Err(self.refused(failure.clone())),
-            Outcome::Succeeded(payload) => self.read(payload).await,
-        };
-        self.cx.record().used.effects_skipped += 1;
-        Some(answer)
-    }
-
-    async fn read<T: DeserializeOwned>(&self, payload: &Payload) -> Result<T, EffectError> {
-        self.hand_out()?;
-        self.cx.value(payload).await?.parse().map_err(|error| {
-            let problem =
-                format!("its recorded result is not of the type asked for ({error}); give the new call a new name");
-            misused(self.name, problem)
-        })
-    }
-
-    /// A result goes to one call in an attempt, unless a key or parameters say that a second call means the same. Else a
-    /// loop over one name would get its first result again and again.
-    fn hand_out(&self) -> Result<(), EffectError> {
-        if self.of_run || self.parameters.is_some() {
-            return Ok(());
-        }
-        let handed_out = &mut self.cx.record().handed_out;
-        if handed_out.contains(self.key) {
-            let problem = "it was called twice in this step; give each call a name or a `.key(..)` of its own, or \
-                           `.with(..)` its parameters if both are one call";
-            return Err(misused(self.name, problem.into()));
-        }
-        handed_out.push(self.key.clone());
-        Ok(())
-    }
-
-    /// One call under a key at a time: a second one beside it could overwrite what the first has recorded.
-    fn take_off(&self) -> Result<InFlight<'_>, EffectError> {
-        let in_flight = &mut self.cx.record().in_flight;
-        if in_flight.contains(self.key) {
-            let problem =
-                "it is in flight already; await the first call, or give each a name or a `.key(..)` of its own";
-            return Err(misused(self.name, problem.into()));
-        }
-        in_flight.push(self.key.clone());
-        Ok(InFlight { cx: self.cx, key: self.key })
-    }
-
-    /// What earlier attempts left open: a recorded call whose outcome is unknown, or one that may have been made before its
-    /// worker was lost, with nothing recorded.
-    fn left_open(&self, before: Option<&EffectRecord>) -> Option<Open> {
-        match before.map(|record| &record.outcome) {
-            Some(Outcome::Unknown { since, evidence }) => Some(Open { since: *since, evidence: evidence.clone() }),
-            Some(Outcome::Succeeded(_) | Outcome::Failed(_)) => None,
-            None => self
-                .cx
-                .visiting
-                .earlier_try
-                .map(|since| Open { since, evidence: "an attempt whose worker was lost may have called".into() }),
-        }
-    }
-
-    fn may_dispatch(&self, since: Option<Timestamp>) -> Result<(), EffectError> {
-        let now = self.cx.host.now();
-        match since.filter(|since| !self.class.may_repeat(*since, now)) {
-            Some(since) => Err(EffectError::Unsettled(ParkReason::UnknownOutcome {
-                what: format!(
-                    "effect {} (key {}) may have happened {} s ago, and the outside no longer dedupes its key",
-                    self.name,
-                    self.key,
-                    now.since(since).as_secs()
-                ),
-            })),
-            None => Ok(()),
-        }
-    }
-
-    /// Writes down what is known of this effect now.
-    fn note(&self, attempts: u32, outcome: Outcome) -> Result<(), EffectError> {
-        let mut record = self.cx.record();
-        let journal = &mut record.journal;
-        let entry = EffectRecord {
-            key: self.key.clone(),
-            name: self.name.into(),
-            class: self.class,
-            parameters: self.parameters,
-            attempts,
-            outcome,
-            of_run: self.of_run,
-        };
-        match journal.iter().position(|old| old.key == *self.key) {
-            Some(at) => journal[at] = entry,
-            None if journal.len() >= JOURNAL_RECORDS_MAX => {
-                let problem = format!("more than {JOURNAL_RECORDS_MAX} effects in one step; split the step");
-                return Err(misused(self.name, problem));
-            }
-            None => journal.push(entry),
-        }
-        Ok(())
-    }
-
-    fn succeeded<T: Serialize>(&self, attempt: u32, result: T) -> Result<T, EffectError> {
-        match Json::of(&result) {
-            Ok(json) => {
-                self.hand_out()?;
-                self.note(attempt, Outcome::Succeeded(Payload::Inline(json)))?;
-                Ok(result)
-            }
-            // It happened, but what it answered cannot be recorded: the record says unknown, the author has to mend it.
-            Err(error) => Err(misused(self.name, format!("its result cannot be written as JSON: {error}"))),
-        }
-    }
-
-    fn failed(&self, attempt: u32, open: Option<Open>, now: Timestamp, error: CallError) -> EffectError {
-        let CallError { kind, message, code, at_least } = error;
-        let (name, policy) = (self.name.to_string(), self.retry.clone());
-        // A read that may have happened has changed nothing: it leaves nothing open.
-        let open = open.filter(|_| self.class != Class::Read);
-        match (kind, self.class, open) {
-            (CallErrorKind::Refused, _, None) => {
-                let failure = Failure { code, ..Failure::new(FailureKind::Refused, message) };
-                let noted = self.note(attempt, Outcome::Failed(failure.clone()));
-                noted.map_or_else(|problem| problem, |()| self.refused(failure))
-            }
-            // This call did not happen. An earlier one may have, and no further call will tell.
-            (CallErrorKind::Refused, _, Some(Open { since, evidence })) => {
-                let what = format!(
-                    "effect {name} (key {}) may have happened ({evidence}), and a later call under its key was refused: {message}",
-                    self.key
-                );
-                let noted = self.note(attempt, Outcome::Unknown { since, evidence });
-                noted.map_or_else(|problem| problem, |()| EffectError::Unsettled(ParkReason::UnknownOutcome { what }))
-            }
-            (CallErrorKind::Retry, _, None) | (CallErrorKind::Unknown, Class::Read, _) => {
-                self.cx.record().journal.retain(|record| record.key != *self.key);
-                EffectError::NotDone { name, message, code, at_least, policy }
-            }
-            // This call did not happen; whether an earlier one did is as unknown as before.
-            (CallErrorKind::Retry, _, Some(Open { since, evidence })) => {
-                let both = format!("{evidence}; a later call was not done: {message}");
-                let noted = self.note(attempt, Outcome::Unknown { since, evidence });
-                let error = EffectError::Unknown { name, evidence: both, code, at_least, policy };
-                noted.map_or_else(|problem| problem, |()| error)
-            }
-            (CallErrorKind::Unknown, Class::Idempotent(_), open) => {
-                let evidence = Failure::new(FailureKind::Error, message).message;
-                let since = open.map_or(now, |open| open.since);
-                let noted = self.note(attempt, Outcome::Unknown { since, evidence: evidence.clone() });
-                let error = EffectError::Unknown { name, evidence, code, at_least, policy };
-                noted.map_or_else(|problem| problem, |()| error)
-            }
-        }
-    }
-
-    fn refused(&self, failure: Failure) -> EffectError {
-        EffectError::Refused { name: self.name.into(), message: failure.message, code: failure.code }
-    }
-}
-
-fn misused(name: &str, problem: String) -> EffectError {
-    EffectError::Misused { name: name.into(), problem }
-}
-
-/// The future's answer, or `None` when it takes longer than this.
-async fn within<F: Future>(cx: &Cx, limit: Duration, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut timer = cx.host.sleep(limit);
-    core::future::poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
-            return Poll::Ready(Some(output));
-        }
-        timer.as_mut().poll(context).map(|()| None)
-    })
-    .await
 }

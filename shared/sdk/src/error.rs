@@ -5,6 +5,8 @@ use core::time::Duration;
 
 use stepwell_core::{Failure, FailureKind, ParkReason, RetryPolicy};
 
+use crate::redact;
+
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error with the errors behind it, in one line.
@@ -60,25 +62,25 @@ pub(crate) enum Then {
 impl StepError {
     /// An error that no retry helps: the run fails with this message.
     pub fn terminal(message: impl fmt::Display) -> Self {
-        Self { failure: Failure::new(FailureKind::Terminal, message.to_string()), then: Then::Fail }
+        Self { failure: Failure::new(FailureKind::Terminal, redact(message.to_string())), then: Then::Fail }
     }
 
     /// An error after which the step is tried again under its policy.
     pub fn retry(message: impl fmt::Display) -> Self {
-        let failure = Failure::new(FailureKind::Error, message.to_string());
+        let failure = Failure::new(FailureKind::Error, redact(message.to_string()));
         Self { failure, then: Then::Retry { policy: None, at_least: None } }
     }
 
     /// An error after which the step is tried again, not before this much time has passed.
     pub fn retry_after(delay: Duration, message: impl fmt::Display) -> Self {
-        let failure = Failure::new(FailureKind::Error, message.to_string());
+        let failure = Failure::new(FailureKind::Error, redact(message.to_string()));
         Self { failure, then: Then::Retry { policy: None, at_least: Some(delay) } }
     }
 
     /// With a code, for `RetryPolicy::never_on` and for people.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
-        self.failure = self.failure.with_code(code);
+        self.failure = self.failure.with_code(redact(code));
         self
     }
 
@@ -122,7 +124,7 @@ pub(crate) enum CallErrorKind {
 
 impl CallError {
     fn new(kind: CallErrorKind, message: &dyn fmt::Display) -> Self {
-        Self { kind, message: message.to_string(), code: None, at_least: None }
+        Self { kind, message: redact(message.to_string()), code: None, at_least: None }
     }
 
     /// It did not happen, and it may help to call again (the connection was refused, say).
@@ -148,7 +150,7 @@ impl CallError {
     /// With a code, for `RetryPolicy::never_on` and for people.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
-        self.code = Some(code.into());
+        self.code = Some(redact(code));
         self
     }
 }
@@ -226,7 +228,7 @@ pub enum EffectError {
 impl EffectError {
     fn into_step_error(self) -> StepError {
         use crate::host::HostError;
-        let message = self.to_string();
+        let message = redact(self.to_string());
         match self {
             Self::NotDone { code, at_least, policy, .. } | Self::Unknown { code, at_least, policy, .. } => {
                 let failure = Failure { code, ..Failure::new(FailureKind::Error, message) };

@@ -24,6 +24,9 @@ pub trait Host: Send + Sync {
     async fn sleep(&self, duration: Duration);
     /// Makes sure that the lease lasts until then.
     async fn hold_until(&self, until: Timestamp) -> Result<(), HostError>;
+    /// Writes down what is about to be called, as unknown, and makes sure that the lease lasts until then. `journal` is every
+    /// effect of this visit. Calls beside each other share a write.
+    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError>;
     /// Whether somebody asked to end the run, as far as this worker has heard.
     fn is_cancelled(&self) -> bool;
     /// Stores a blob of this run.
@@ -34,6 +37,15 @@ pub trait Host: Send + Sync {
     async fn read_log(&self, log: LogId, first: u64, count: u64) -> Result<Vec<Json>, HostError>;
     /// Finds an effect of the run that the checkpoint no longer carries.
     async fn find_effect(&self, key: &EffectKey) -> Result<Option<EffectRecord>, HostError>;
+}
+
+/// What became of an intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// It stands: the call may be made.
+    Written,
+    /// Somebody has asked for the end of the run: no call may be made.
+    Cancelled,
 }
 
 /// Why the engine could not do its part.

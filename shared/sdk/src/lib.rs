@@ -1,7 +1,8 @@
 //! # stepwell: what a workflow author imports
 //!
 //! **What lives here:** the [`Workflow`] trait, the ways a step can end ([`goto`], [`wait`], [`complete`]), effects
-//! ([`Cx::effect`]), signals, large values ([`Blob`], [`Log`]), errors, and the [`Registry`].
+//! ([`Cx::effect`]), signals, large values ([`Blob`], [`Log`]), [`Secret`]s, errors, and the
+//! [`Registry`].
 //!
 //! **What must not live here:** queues, stores, leases, AWS. An author never meets them; the engine reaches a workflow
 //! through [`host`].
@@ -56,20 +57,23 @@ mod effect;
 mod error;
 mod fingerprint;
 pub mod host;
+mod known;
 mod log;
 mod next;
 mod registry;
+mod secret;
 mod signal;
 mod workflow;
 
 pub use blob::Blob;
 pub use cx::Cx;
-pub use effect::{Call, Classified, Effect, Unclassified};
+pub use effect::{Asked, Call, Classified, Effect, Keyed, Reconcile, Unclassified, Unkeyed};
 pub use error::{CallError, EffectError, StepError, error_chain};
 pub use fingerprint::{FingerprintError, fingerprint};
 pub use log::Log;
 pub use next::{Next, StepResult, WaitBuilder, WaitSignals, complete, goto, wait};
 pub use registry::{EdgeError, Registry, RegistryProblem};
+pub use secret::{Secret, SecretError, redact};
 pub use signal::{Signal, Signals};
 pub use stepwell_core::{RetryPolicy, RunId, Timestamp};
 pub use workflow::{Incompatible, StepPolicy, Stored, Workflow};
@@ -102,8 +106,8 @@ pub mod prelude {
     pub use stepwell_core::{RetryPolicy, Timestamp};
 
     pub use crate::{
-        Blob, CallError, Cx, EffectError, Log, Registry, Signal, Signals, StepError, StepPolicy, StepResult, Workflow,
-        complete, days, goto, hours, minutes, seconds, wait,
+        Asked, Blob, CallError, Cx, EffectError, Log, Registry, Secret, Signal, Signals, StepError, StepPolicy,
+        StepResult, Workflow, complete, days, goto, hours, minutes, seconds, wait,
     };
 }
 

@@ -8,11 +8,12 @@ use stepwell_core::limits::{VALUE_BYTES_MAX, WAIT_SIGNALS_MAX};
 use stepwell_core::{Json, NameError, SignalName, WorkflowName};
 
 use crate::host::{HostedWorkflow, NextPlace, PlaceText, PrepareError, PreparedStep, StepNext, WaitUntil};
-use crate::log::gather;
+use crate::log::{Gathered, gather};
 use crate::next::{Kind, Until};
+use crate::secret::refuse_secrets;
 use crate::signal::{Accepted, read_at_edge};
 use crate::workflow::{Incompatible, StepPolicy, Stored};
-use crate::{Cx, StepError, Workflow};
+use crate::{Cx, StepError, Workflow, redact};
 
 /// The workflows that a program knows. Registering one is one line.
 ///
@@ -158,8 +159,8 @@ impl<W: Workflow> Hosted<W> {
         fits(value).map_err(|misfit| EdgeError::Misfit {
             what: what(),
             workflow: self.name.clone(),
-            path: misfit.path().to_string(),
-            problem: misfit.inner().to_string(),
+            path: redact(misfit.path().to_string()),
+            problem: redact(misfit.inner().to_string()),
         })
     }
 
@@ -211,6 +212,17 @@ impl<W: Workflow> HostedWorkflow for Hosted<W> {
     }
 
     fn prepare(&self, place: PlaceText) -> Result<Box<dyn PreparedStep>, PrepareError> {
+        self.ready(place).map_err(|error| match error {
+            PrepareError::Incompatible(Incompatible { missing }) => {
+                PrepareError::Incompatible(Incompatible::new(redact(missing)))
+            }
+            input @ PrepareError::Input(_) => input,
+        })
+    }
+}
+
+impl<W: Workflow> Hosted<W> {
+    fn ready(&self, place: PlaceText) -> Result<Box<dyn PreparedStep>, PrepareError> {
         let workflow = Arc::clone(&self.workflow);
         let (at, state, step, note) = match place {
             PlaceText::Fresh { input } => {
@@ -236,7 +248,7 @@ impl<W: Workflow> HostedWorkflow for Hosted<W> {
             }
         };
         let policy = workflow.policy(&at);
-        let step = step.unwrap_or_else(|| "step".into());
+        let step = step.map_or_else(|| "step".into(), redact);
         Ok(Box::new(Prepared { workflow, at, state, step, policy, note }))
     }
 }
@@ -271,8 +283,8 @@ impl<W: Workflow> PreparedStep for Prepared<W> {
         let place = |at: &W::Step, state: &W::State| -> Result<NextPlace, StepError> {
             let unwritable =
                 |error: serde_json::Error| StepError::terminal(format!("step {step}: cannot be stored: {error}"));
-            let cursor = Json::of(at).map_err(unwritable)?;
-            let gathered = gather(state, logs).map_err(unwritable)?;
+            let cursor = plain("the next step", Json::of(at).map_err(unwritable)?)?;
+            let gathered = all_plain(gather(state, logs).map_err(unwritable)?)?;
             let timeout = workflow.policy(at).timeout;
             Ok(NextPlace { cursor, state: gathered.state, appends: gathered.appends, logs: gathered.logs, timeout })
         };
@@ -285,12 +297,27 @@ impl<W: Workflow> PreparedStep for Prepared<W> {
             Kind::Complete(output) => {
                 let unwritable =
                     |error| StepError::terminal(format!("step {step}: its output cannot be stored: {error}"));
-                let gathered = gather(&state, logs).map_err(unwritable)?;
-                let output = Json::of(&output).map_err(unwritable)?;
+                let gathered = all_plain(gather(&state, logs).map_err(unwritable)?)?;
+                let output = plain("the output", Json::of(&output).map_err(unwritable)?)?;
                 Ok(StepNext::Complete { output, appends: gathered.appends, logs: gathered.logs })
             }
         }
     }
+}
+
+/// What is to be stored, if no secret is in it.
+fn plain(what: &str, json: Json) -> Result<Json, StepError> {
+    refuse_secrets(what, json.text().as_bytes()).map_err(StepError::terminal)?;
+    Ok(json)
+}
+
+fn all_plain(gathered: Gathered) -> Result<Gathered, StepError> {
+    let Gathered { state, appends, logs } = gathered;
+    let state = plain("the state", state)?;
+    for entry in appends.iter().flat_map(|append| &append.entries) {
+        refuse_secrets("a log entry", entry.text().as_bytes()).map_err(StepError::terminal)?;
+    }
+    Ok(Gathered { state, appends, logs })
 }
 
 /// The names of the signals waited for, if the workflow accepts them: else nobody could ever send them.

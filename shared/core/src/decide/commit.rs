@@ -4,13 +4,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Decision, Draft, Illegal, Moment, Rules};
+use super::{Decision, Draft, Illegal, Moment, Rules, Then};
 use crate::checkpoint::{Checkpoint, Place, Progress, Trouble, Usage, Visit};
 use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EffectLine, EntryKind, More};
 use crate::ids::{SignalId, SignalName};
 use crate::json::Payload;
 use crate::limits::LEDGER_RECORDS_MAX;
+use crate::mailbox::EVIDENCE;
 use crate::policy::{GiveUp, Retry, RetryPolicy};
 use crate::status::{Certificate, Failure, FailureKind, ParkReason, Status, Wait};
 use crate::time::{Timestamp, millis};
@@ -94,9 +95,13 @@ pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_
         return ended.cancelled();
     }
     match ended.end.outcome.clone() {
+        // What is open stays with the run, in its checkpoint, and that has room for so many.
+        StepOutcome::Goto { .. } | StepOutcome::Wait { .. } if ended.open().count() > LEDGER_RECORDS_MAX => {
+            ended.park_open()
+        }
         StepOutcome::Goto { place } => ended.go_to(place, rules, go_on),
         StepOutcome::Wait { place, on, until } => ended.wait(place, on, until, rules, go_on),
-        StepOutcome::Complete { .. } | StepOutcome::Fail { .. } if ended.open().is_some() => ended.park_open(),
+        StepOutcome::Complete { .. } | StepOutcome::Fail { .. } if ended.open().next().is_some() => ended.park_open(),
         StepOutcome::Complete { output } => ended.complete(output),
         StepOutcome::Fail { failure } => ended.fail(failure),
         StepOutcome::Retry { failure, policy, at_least } => ended.retry(failure, &policy, at_least, moment.random),
@@ -204,27 +209,27 @@ impl<'a> Ended<'a> {
             GiveUp::Deadline => "the retry deadline would pass",
             GiveUp::Code => "not worth a retry",
         };
-        if self.open().is_some() {
+        if self.open().next().is_some() {
             return self.park_open();
         }
         let message = alloc::format!("{} (attempt {failed}, {why})", failure.message);
         self.fail(Failure { code: failure.code, ..Failure::new(failure.kind, message) })
     }
 
-    /// An effect of the run that may have happened. The run does not end before that is settled.
-    fn open(&self) -> Option<&EffectRecord> {
-        open_effects(&self.held.progress.ledger, &self.end.effects).next()
+    /// Effects of the run that may have happened. The run does not end before they are settled.
+    fn open(&self) -> impl Iterator<Item = &EffectRecord> {
+        open_effects(&self.held.progress.ledger, &self.end.effects)
     }
 
     fn park_open(self) -> Result<Decision, Illegal> {
         let ending = match &self.end.outcome {
             StepOutcome::Fail { failure } | StepOutcome::Retry { failure, .. } => alloc::format!("failed ({failure})"),
-            StepOutcome::Goto { .. }
-            | StepOutcome::Wait { .. }
-            | StepOutcome::Complete { .. }
-            | StepOutcome::Park { .. } => "ended".to_string(),
+            StepOutcome::Goto { .. } | StepOutcome::Wait { .. } => {
+                alloc::format!("gone on with more than {LEDGER_RECORDS_MAX} effects open")
+            }
+            StepOutcome::Complete { .. } | StepOutcome::Park { .. } => "ended".to_string(),
         };
-        let what = self.open().map_or_else(String::new, |record| {
+        let what = self.open().next().map_or_else(String::new, |record| {
             let evidence = match &record.outcome {
                 Outcome::Unknown { evidence, .. } => evidence.as_str(),
                 Outcome::Succeeded(_) | Outcome::Failed(_) => "",
@@ -236,11 +241,32 @@ impl<'a> Ended<'a> {
     }
 
     fn park(self, reason: ParkReason) -> Result<Decision, Illegal> {
+        let for_an_answer = matches!(reason, ParkReason::UnknownOutcome { .. });
+        if for_an_answer && self.has_unread_evidence() {
+            return self.look_again();
+        }
         let note = Some(reason.to_string());
         let mut draft = self.draft();
         draft.become_status(Status::Parked { reason, at: self.now }, &self.end.step)?;
         self.attempt_over(&mut draft, EntryKind::Parked, note);
-        Ok(draft.end())
+        // The answer may be on its way: it must not slip in between, unread, into a run that nobody wakes.
+        let mailbox_seen = for_an_answer.then_some(self.held.mailbox.seq);
+        Ok(Decision { commit: draft.into_commit(None, mailbox_seen), then: Then::Ended })
+    }
+
+    /// Whether late evidence has come that this attempt does not know of.
+    fn has_unread_evidence(&self) -> bool {
+        let unread =
+            |letter: &crate::Letter| letter.name.as_str() == EVIDENCE && !self.end.consumed.contains(&letter.id);
+        self.held.mailbox.letters.iter().any(unread)
+    }
+
+    /// Instead of parking: the answer may be there. It counts as no failed attempt.
+    fn look_again(self) -> Result<Decision, Illegal> {
+        let mut draft = self.draft();
+        draft.become_status(Status::Retrying { at: self.now }, &self.end.step)?;
+        self.attempt_over(&mut draft, EntryKind::Retried, Some("late evidence has come".into()));
+        Ok(draft.hand_off(None))
     }
 
     /// The cancellation came first: what the step has done is recorded, and the run ends here.
@@ -296,9 +322,11 @@ impl<'a> Ended<'a> {
         }
         count_settled(progress, &self.end.effects);
         // What is open stays with the run, key or not, until it is settled.
-        for record in self.end.effects.iter().filter(|record| record.of_run || record.is_open()) {
+        for record in &self.end.effects {
             progress.ledger.retain(|old| old.key != record.key);
-            progress.ledger.push(record.clone());
+            if record.of_run || record.is_open() {
+                progress.ledger.push(record.clone());
+            }
         }
         let effects = self.end.effects.iter().map(EffectLine::from).collect();
         let note = note.or_else(|| self.end.note.clone());
@@ -339,7 +367,10 @@ fn count_settled(progress: &mut Progress, effects: &[EffectRecord]) {
 }
 
 /// Effects that may have happened. What the last visit knows of one is newer than what the ledger says.
-fn open_effects<'a>(ledger: &'a [EffectRecord], last: &'a [EffectRecord]) -> impl Iterator<Item = &'a EffectRecord> {
+pub(super) fn open_effects<'a>(
+    ledger: &'a [EffectRecord],
+    last: &'a [EffectRecord],
+) -> impl Iterator<Item = &'a EffectRecord> {
     let earlier = ledger.iter().filter(|old| last.iter().all(|new| new.key != old.key));
     last.iter().chain(earlier).filter(|record| record.is_open())
 }

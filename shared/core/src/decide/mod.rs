@@ -5,16 +5,20 @@
 //! | a message was refused by the acquire | [`refused`]: delete, send again, bury | [`mod@message`] |
 //! | a run was acquired | [`turn()`]: run the step, or end the turn with a commit | [`mod@turn`] |
 //! | a step ended | [`commit()`]: continue, hand off, wait, retry, park, end | [`mod@commit`] |
+//! | a step is about to call what cannot be asked twice | [`intend()`]: the write that has to stand first | [`mod@intend`] |
 //! | a signal or a cancellation was accepted | [`wake`]: send a message or not | [`mod@message`] |
 //! | the sweeper found a run | [`sweep()`]: send a message or not | [`mod@sweep`] |
 //! | the queue gave up on a message | [`dead_letter()`]: keep it for a person, delete it, send it again, park its run | [`mod@dead_letter`] |
 //! | a person resumes a parked run, or ends it | [`resume()`], [`cancel_parked`] | [`mod@resume`] |
+//! | a person says how an effect ended | [`resolve()`] | [`mod@resolve`] |
 //!
 //! A message is sent only after the write that it speaks of, and the own message is deleted only after that.
 
 pub mod commit;
 pub mod dead_letter;
+pub mod intend;
 pub mod message;
+pub mod resolve;
 pub mod resume;
 pub mod sweep;
 pub mod turn;
@@ -24,8 +28,10 @@ use core::time::Duration;
 
 pub use commit::{StepEnd, StepOutcome, commit};
 pub use dead_letter::{DeadLetter, dead_letter};
+pub use intend::intend;
 pub use message::{Bury, Verdict, refused, wake};
-pub use resume::{Resume, ResumeRefused, cancel_parked, resume};
+pub use resolve::{Resolution, Resolve, ResolveRefused, resolve};
+pub use resume::{Resume, ResumeRefused, cancel_parked, resume, resume_for_evidence};
 pub use sweep::{DueRun, sweep};
 pub use turn::{Turn, turn};
 

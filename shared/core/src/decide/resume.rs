@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Draft, Illegal, Send, due_at};
 use crate::checkpoint::Checkpoint;
-use crate::effect::Outcome;
+use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EntryKind, More};
 use crate::status::{ParkReason, Phase, Status};
 use crate::time::Timestamp;
@@ -32,35 +32,65 @@ pub enum ResumeRefused {
 }
 
 /// Decides on resuming a parked run: it goes on where it stands, with its journal, its failed attempts forgotten. After a
-/// step limit, it may make as many steps again. After an unknown outcome, resuming is the person's word that the effect did
-/// not happen: it is called again.
+/// step limit, it may make as many steps again. After an unknown outcome of an idempotent effect, resuming is the person's word
+/// that it may be called again under its key; what cannot be called again unasked needs [`resolve`](super::resolve()).
 pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Amend, Send), ResumeRefused> {
     let Status::Parked { reason, .. } = &current.progress.status else {
         return Err(ResumeRefused::NotParked(current.progress.status.phase()));
     };
-    let step = current.progress.place.step();
     let note = super::by(&act.by, act.why.as_deref());
-    let mut draft = Draft::new(current, now);
-    draft.become_status(Status::Running, &step)?;
-    draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.clone()), ..More::default() });
-    let mut progress = draft.progress;
-    progress.trouble = None;
-    progress.ticket = progress.ticket.next();
-    let mut tried_since = current.hold.tried_since;
+    let (mut amend, send) = go_on(current, &note, now)?;
+    let Amend { progress, tried_since, .. } = &mut amend;
     match reason {
         ParkReason::StepLimit { limit } => progress.step_limit = progress.visit.0.saturating_add(*limit),
         ParkReason::UnknownOutcome { .. } => {
-            tried_since = None;
-            for record in progress.journal.iter_mut().chain(&mut progress.ledger).filter(|record| record.is_open()) {
+            *tried_since = None;
+            for record in progress.journal.iter_mut().chain(&mut progress.ledger).filter(|record| is_repeated(record)) {
                 // Its window begins anew: the next call is this person's, not the one that nobody knows of.
                 record.outcome = Outcome::Unknown { since: now, evidence: alloc::format!("resumed {note}") };
             }
         }
         ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {}
     }
+    Ok((amend, send))
+}
+
+/// Late evidence has come: a run that is parked for want of an answer goes on, and finds it. Nothing else is settled by that,
+/// so what may have happened besides stays as it is. `None` when it is not parked for that.
+pub fn resume_for_evidence(current: &Checkpoint, now: Timestamp) -> Result<Option<(Amend, Send)>, Illegal> {
+    match &current.progress.status {
+        Status::Parked { reason: ParkReason::UnknownOutcome { .. }, .. } => {
+            go_on(current, "by late evidence", now).map(Some)
+        }
+        Status::Parked { .. }
+        | Status::Created
+        | Status::Running
+        | Status::Waiting(_)
+        | Status::Retrying { .. }
+        | Status::Completed { .. }
+        | Status::Failed { .. }
+        | Status::Cancelled { .. } => Ok(None),
+    }
+}
+
+/// A parked run goes on where it stands, with its journal, its failed attempts forgotten.
+fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Send), Illegal> {
+    let step = current.progress.place.step();
+    let mut draft = Draft::new(current, now);
+    draft.become_status(Status::Running, &step)?;
+    draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.into()), ..More::default() });
+    let Draft { mut progress, segment, .. } = draft;
+    progress.trouble = None;
+    progress.ticket = progress.ticket.next();
     let send = Send { ticket: progress.ticket, delay: Duration::ZERO };
     let due_at = due_at(&progress.status, now);
-    Ok((Amend { after: current.progress.revision, progress, tried_since, due_at, segment: draft.segment }, send))
+    let (after, tried_since) = (current.progress.revision, current.hold.tried_since);
+    Ok((Amend { after, progress, tried_since, due_at, segment }, send))
+}
+
+/// Whether resuming means calling it again. What the outside does not dedupe is asked about, or a person resolves it.
+fn is_repeated(record: &EffectRecord) -> bool {
+    record.is_open() && !record.class.needs_intent()
 }
 
 /// Ends a parked run whose cancellation was asked for: no worker will take it up. `None` when it is not parked, or nobody

@@ -68,7 +68,7 @@ pub(crate) fn letter(id: &str, name: &str) -> Letter {
 pub(crate) fn effect(name: &str, class: Class, outcome: Outcome) -> EffectRecord {
     let workflow = WorkflowName::new("brief").unwrap();
     let key = EffectKey::derive(&run(), &workflow, name, Scope::Visit(Visit(0)));
-    EffectRecord { key, name: name.into(), class, parameters: None, attempts: 1, outcome, of_run: false }
+    EffectRecord { key, name: name.into(), class, parameters: None, attempts: 1, outcome, until: None, of_run: false }
 }
 
 pub(crate) fn succeeded(name: &str) -> EffectRecord {

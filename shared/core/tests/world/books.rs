@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use stepwell_core::write::{Write, WriteRequest};
-use stepwell_core::{Checkpoint, Fence, Revision, SignalId, SignalName, Status, Timestamp, Visit, invariants};
+use stepwell_core::{
+    Checkpoint, EffectRecord, Fence, Revision, SignalId, SignalName, Status, Timestamp, Visit, invariants,
+};
 
 /// A property that does not hold.
 pub(super) type Wrong = String;
@@ -26,6 +28,8 @@ pub(super) struct Books {
     nap: Option<Nap>,
     /// Attempts of a step whose end was not committed yet.
     unrecorded: Vec<(Visit, Fence, Timestamp)>,
+    /// The last intent of an attempt whose end was not committed yet.
+    intent: Option<(Visit, Revision)>,
     due_since: Option<(Revision, Timestamp)>,
     /// Messages that came from elsewhere than a worker's own hand-off: duplicates, redeliveries, senders, sweeps.
     pub(super) injected: usize,
@@ -64,6 +68,13 @@ impl Books {
                     let once = is.visit.0 == was.visit.0 + 1 && self.ended_visits.insert(was.visit);
                     wrong(once, || format!("visit {} ended twice", was.visit.0))?;
                 }
+                if is.visit == was.visit && commit.lease.is_some() {
+                    self.intent = Some((is.visit, is.revision));
+                    return wrong(after.hold.acquires == before.hold.acquires, || {
+                        "an intent counts as progress".into()
+                    });
+                }
+                self.intent = None;
                 self.unrecorded.retain(|(_, fence, _)| *fence != commit.fence);
                 self.note_nap(is.visit != was.visit, after);
                 Ok(())
@@ -107,6 +118,10 @@ impl Books {
             let known = held.crashed_since().is_some_and(|since| since <= *at);
             wrong(known, || format!("an attempt of visit {} at {at} is forgotten", visit.0))?;
         }
+        let intent = self.intent.filter(|(of, at)| *of == visit && *at <= held.progress.revision);
+        wrong(intent.is_none() || held.progress.journal.iter().any(EffectRecord::is_open), || {
+            format!("an intent of visit {} is forgotten", visit.0)
+        })?;
         if held.is_leased(now) {
             self.unrecorded.push((visit, fence, now));
         }

@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::mem::take;
 
 use stepwell_core::decide::{Decision, Moment, Send, StepEnd, StepOutcome, Then, Turn, Verdict};
-use stepwell_core::decide::{commit, refused, turn};
+use stepwell_core::decide::{commit, intend, refused, turn};
 use stepwell_core::write::{Acquire, Refusal, Renew, Write, WriteRequest};
-use stepwell_core::{Checkpoint, Message, ParkReason, RetryPolicy, Ticket};
+use stepwell_core::{Checkpoint, Class, Message, ParkReason, RetryPolicy, Ticket};
 
 use super::{Dice, InFlight, LeftOut, RULES, STEPS_MOST, VISIBILITY, World, Wrong};
 use crate::make;
@@ -18,6 +18,8 @@ pub(super) enum Doing {
     Nothing,
     Acquire(WriteRequest),
     Decide(Box<Checkpoint>),
+    /// The write before a call, and how the attempt ends that makes it.
+    Intend(Box<(WriteRequest, StepEnd)>),
     Commit(Box<(WriteRequest, Then, Option<StepEnd>)>),
     Send(Send),
     Delete,
@@ -45,6 +47,14 @@ impl World {
                 (Err(_), false) => self.refused(worker, dice)?,
             },
             Doing::Decide(held) => self.decide(&held, dice)?,
+            Doing::Intend(intent) => match (self.write(&intent.0)?, answer_lost) {
+                (_, true) => Doing::Intend(intent),
+                (Ok(held), false) => self.commit(&held, intent.1, dice)?,
+                // Nothing is called; the attempt has ended all the same.
+                (Err(Refusal::Cancelled), false) => self.commit(&self.run.clone(), intent.1, dice)?,
+                (Err(Refusal::Fenced | Refusal::Released), false) => self.stop(worker),
+                (Err(refusal), false) => return Err(format!("an intent was refused: {refusal}")),
+            },
             Doing::Commit(commit) => match (self.write(&commit.0)?, answer_lost) {
                 (_, true) => Doing::Commit(commit),
                 (Ok(after), false) => match commit.1 {
@@ -127,9 +137,17 @@ impl World {
             Turn::Step => {
                 self.books.step(held, self.now)?;
                 let end = self.step(held, &mut dice);
-                self.commit(held, end, dice)
+                if dice.pick(3) == 0 { self.intend(held, end) } else { self.commit(held, end, dice) }
             }
         }
+    }
+
+    /// An attempt that ends in any way knows how its call ended; one that crashes leaves it open.
+    fn intend(&mut self, held: &Checkpoint, end: StepEnd) -> Result<Doing, Wrong> {
+        let journal = vec![make::unknown("letter", Class::Once)];
+        let until = self.now.plus(Duration::from_secs(10));
+        let commit = intend(held, journal, until, RULES, self.now).map_err(|illegal| illegal.to_string())?;
+        Ok(Doing::Intend(Box::new((self.request(Write::Commit(Box::new(commit))), end))))
     }
 
     fn commit(&mut self, held: &Checkpoint, end: StepEnd, mut dice: Dice) -> Result<Doing, Wrong> {

@@ -214,6 +214,8 @@ async fn ended_once(bed: &Bed, run: &RunId, must: &mut impl FnMut(bool, String))
                 *ends.entry(&entry.entry.step).or_default() += 1;
             }
             EntryKind::LookedUp
+            | EntryKind::Intended
+            | EntryKind::Resolved
             | EntryKind::Retried
             | EntryKind::Parked
             | EntryKind::Resumed

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use serde_json::json;
+use stepwell::Effect;
 use stepwell::prelude::*;
-use stepwell::{Classified, Effect};
 use stepwell_core::limits::JOURNAL_RECORDS_MAX;
 use stepwell_core::{Class, EffectKey, EffectRecord, Outcome, Scope, Visit, WorkflowName};
 use tokio::sync::Barrier;
@@ -18,7 +18,7 @@ use crate::host::{
 type Done<T> = Result<T, CallError>;
 
 /// An effect with an answer.
-async fn made<C: Classified>(effect: Effect<'_, C>, outside: &Outside, answer: u8) -> Result<u8, EffectError> {
+async fn made<K: Send>(effect: Effect<'_, Class, K>, outside: &Outside, answer: u8) -> Result<u8, EffectError> {
     effect.call(|call| outside.ask(call, Done::Ok(answer))).await
 }
 
@@ -346,6 +346,7 @@ fn record(name: &str, scope: Scope<'_>, of_run: bool) -> EffectRecord {
         parameters: None,
         attempts: 1,
         outcome: succeeded(&json!(7)),
+        until: None,
         of_run,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stepwell::host::{ErrorMeans, Host, HostError, Visiting};
+use stepwell::host::{ErrorMeans, Host, HostError, Intent, Visiting};
 use stepwell::{Call, CallError, Cx, EffectError, StepError};
 use stepwell_core::{
     BlobRef, EffectKey, EffectRecord, Json, Letter, LogId, Outcome, Payload, RunId, SignalId, SignalName, Timestamp,
@@ -22,6 +22,7 @@ pub(crate) const START: Timestamp = Timestamp(1_000_000);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Hold(Timestamp),
+    Intend(Vec<String>, Timestamp),
     Log { first: u64, count: u64 },
     Effect,
 }
@@ -34,6 +35,8 @@ struct Inner {
     sleepers: Vec<Waker>,
     renews_slowly: bool,
     cancelled: bool,
+    /// The run was cancelled, and only a write will tell.
+    refuses_intents: bool,
     /// What every further request is answered.
     trouble: Option<HostError>,
     asked: Vec<Asked>,
@@ -49,6 +52,7 @@ impl FakeHost {
             sleepers: Vec::new(),
             renews_slowly: false,
             cancelled: false,
+            refuses_intents: false,
             trouble: None,
             asked: Vec::new(),
             blobs: BTreeMap::new(),
@@ -72,11 +76,16 @@ impl FakeHost {
         self.inner().cancelled = true;
     }
 
+    /// Somebody has cancelled the run: this worker learns of it from its next intent.
+    pub(crate) fn refuse_intents(&self) {
+        self.inner().refuses_intents = true;
+    }
+
     pub(crate) fn be_in_trouble(&self, trouble: HostError) {
         self.inner().trouble = Some(trouble);
     }
 
-    /// From now on the lease has to be renewed before each call, which takes a while.
+    /// From now on what has to be written before each call takes a while.
     pub(crate) fn renew_slowly(&self) {
         self.inner().renews_slowly = true;
     }
@@ -173,6 +182,18 @@ impl Host for FakeHost {
             tokio::task::yield_now().await;
         }
         self.answer(|_| Ok(()))
+    }
+
+    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError> {
+        let open = journal.into_iter().filter(EffectRecord::is_open).map(|record| record.name).collect();
+        self.inner().asked.push(Asked::Intend(open, until));
+        if self.renews_slowly() {
+            tokio::task::yield_now().await;
+        }
+        self.answer(|inner| {
+            let cancelled = inner.cancelled || inner.refuses_intents;
+            Ok(if cancelled { Intent::Cancelled } else { Intent::Written })
+        })
     }
 
     fn is_cancelled(&self) -> bool {

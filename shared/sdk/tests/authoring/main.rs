@@ -4,9 +4,12 @@
 
 mod effects;
 mod errors;
+mod evidence;
 mod host;
 mod outcomes;
 mod registry;
+mod secrets;
 mod signals;
 mod steps;
+mod unknowns;
 mod values;

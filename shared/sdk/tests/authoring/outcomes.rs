@@ -5,19 +5,19 @@ use core::task::Poll;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use stepwell::Effect;
 use stepwell::host::{ErrorMeans, HostError};
 use stepwell::prelude::*;
-use stepwell::{Classified, Effect};
-use stepwell_core::{EffectRecord, Failure, FailureKind, Outcome, ParkReason};
+use stepwell_core::{Class, EffectRecord, Failure, FailureKind, Outcome, ParkReason};
 
 use crate::host::{Asked, FakeHost, Outside, START, means, only_record, poll_once, succeeded};
 
 /// An effect that fails.
-async fn fails<C: Classified>(effect: Effect<'_, C>, outside: &Outside, error: CallError) -> EffectError {
+async fn fails<K: Send>(effect: Effect<'_, Class, K>, outside: &Outside, error: CallError) -> EffectError {
     effect.call(|call| outside.ask(call, Err::<u8, _>(error))).await.unwrap_err()
 }
 
-async fn works<C: Classified>(effect: Effect<'_, C>, outside: &Outside) -> Result<u8, EffectError> {
+async fn works<K: Send>(effect: Effect<'_, Class, K>, outside: &Outside) -> Result<u8, EffectError> {
     effect.call(|call| outside.ask(call, Ok::<_, CallError>(7_u8))).await
 }
 

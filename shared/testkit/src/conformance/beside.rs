@@ -185,6 +185,7 @@ fn record(run: &RunId, name: &str, result: &str) -> EffectRecord {
         parameters: Some(stepwell_core::Digest::of(b"parameters")),
         attempts: 2,
         outcome: Outcome::Succeeded(Payload::Inline(Json::of(result).unwrap())),
+        until: Some(stepwell_core::Timestamp(1_700_000_000_000)),
         of_run: true,
     }
 }

@@ -81,7 +81,7 @@ impl Generator {
             None => {
                 let others: Vec<&Checkpoint> = model.runs.values().collect();
                 match self.pick(&others) {
-                    Some(other) => self.write(other, model, weights),
+                    Some(other) => without_segment(self.write(other, model, weights)),
                     None => self.start(),
                 }
             }
@@ -161,6 +161,7 @@ impl Generator {
             progress.ticket = progress.ticket.next();
             let due_at = decide::due_at(&progress.status, self.now);
             let segment = self.percent(30).then(|| self.next_segment(current, model));
+            let segment = segment.filter(|_| after <= current.progress.revision);
             let tried_since = self.now.0.is_multiple_of(2).then_some(self.now);
             Write::Amend(Box::new(Amend { after, progress, tried_since, due_at, segment }))
         } else {
@@ -182,9 +183,12 @@ impl Generator {
             consumed.push(signal_id("never-sent"));
         }
         let spill = (0..self.rng.usize(..3)).map(|_| self.record(&current.run, 6)).collect();
+        let fence = Fence(self.near(current.hold.fence.0, stale));
+        let after = Revision(self.near(current.progress.revision.0, stale));
+        let segment = self.percent(30).then(|| self.next_segment(current, model));
         Commit {
-            fence: Fence(self.near(current.hold.fence.0, stale)),
-            after: Revision(self.near(current.progress.revision.0, stale)),
+            fence,
+            after,
             cancel_seen: current.cancel.is_some() != self.percent(stale),
             mailbox_seen,
             lease: (progress.status.is_live() && self.percent(60)).then(|| self.lease()),
@@ -192,7 +196,7 @@ impl Generator {
             progress,
             consumed,
             appends: self.appends(current, model),
-            segment: self.percent(30).then(|| self.next_segment(current, model)),
+            segment: segment.filter(|_| after <= current.progress.revision),
             spill: if self.percent(25) { spill } else { Vec::new() },
         }
     }
@@ -330,22 +334,26 @@ impl Generator {
         EffectRecord {
             key: EffectKey::derive(run, &workflow, &name, scope),
             name,
-            class: [Class::Read, Class::Idempotent(None), Class::Idempotent(Some(1))][self.rng.usize(..3)],
+            class: [Class::Read, Class::Idempotent(None), Class::Idempotent(Some(1)), Class::Reconcilable, Class::Once]
+                [self.rng.usize(..5)],
             parameters: self.percent(50).then(|| Digest::of(b"parameters")),
             attempts: self.rng.u32(..),
             outcome,
+            until: self.percent(50).then(|| self.soon()),
             of_run,
         }
     }
 
     fn entries(&mut self, at_least: usize) -> Vec<Entry> {
-        const KINDS: [EntryKind; 9] = [
+        const KINDS: [EntryKind; 11] = [
             EntryKind::Stepped,
             EntryKind::Waited,
             EntryKind::LookedUp,
+            EntryKind::Intended,
             EntryKind::Retried,
             EntryKind::Parked,
             EntryKind::Resumed,
+            EntryKind::Resolved,
             EntryKind::Completed,
             EntryKind::Failed,
             EntryKind::Cancelled,
@@ -427,5 +435,15 @@ impl Generator {
 
     pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         (!from.is_empty()).then(|| from[self.rng.usize(..from.len())].clone())
+    }
+}
+
+/// What is written of history lies where the revision before has left room for it. A writer may be behind the checkpoint; ahead
+/// of it, or of a run's start, there is none, and no backend has to make sense of what it would leave.
+fn without_segment(write: Write) -> Write {
+    match write {
+        Write::Commit(commit) => Write::Commit(Box::new(Commit { segment: None, ..*commit })),
+        Write::Amend(amend) => Write::Amend(Box::new(Amend { segment: None, ..*amend })),
+        other @ (Write::Start(_) | Write::Acquire(_) | Write::Renew(_) | Write::Signal(_) | Write::Cancel(_)) => other,
     }
 }

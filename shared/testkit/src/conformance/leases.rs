@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use stepwell_core::write::{Acquire, Refusal, Write};
-use stepwell_core::{Fence, Hold, MailboxSeq, Status, Ticket};
+use stepwell_core::decide::{self, Rules};
+use stepwell_core::write::{Acquire, Commit, Refusal, Write};
+use stepwell_core::{
+    Checkpoint, Class, EffectKey, EffectRecord, Fence, Hold, MailboxSeq, Outcome, Scope, Status, Ticket, Timestamp,
+};
 use stepwell_ports::ListQuery;
 
 use super::bed::{Bed, LEASE, TICK, amended, boxed, json, renew, run, start, start_with, waiting};
@@ -116,6 +119,90 @@ pub(super) async fn acquires_are_counted_until_a_commit(bed: &Bed<'_>) {
     assert_eq!((next.hold.acquires, next.hold.tried_since), (0, Some(bed.now())), "the next step's first try is now");
     let free = bed.handed_off(&next, Status::Running).await;
     assert_eq!(free.hold.tried_since, None, "a step that nobody has begun was never tried");
+}
+
+/// The write before a call: a commit of the same visit that keeps the lease. Whoever comes after a crash has to know of it.
+pub(super) async fn an_intent_is_no_progress_of_its_visit(bed: &Bed<'_>) {
+    for (name, crashes) in [("first", 0), ("second", 1), ("third", 2)] {
+        let mut held = bed.held(name).await;
+        let first_try = bed.now();
+        for _ in 0..crashes {
+            bed.advance(LEASE);
+            held = bed.acquired(&held).await;
+        }
+        for number in 1..=3 {
+            bed.advance(TICK);
+            let request = bed.request(&held.run, boxed(intent(bed, &held, number)));
+            let intended = bed.applies(&request).await;
+            assert_eq!(bed.applies(&request).await, intended, "its own retry");
+            let expected = Hold { lease: intended.hold.lease.clone(), write: request.id, ..held.hold.clone() };
+            assert_eq!(intended.hold, expected, "{name}: neither acquires nor the first try change");
+            assert_eq!((intended.hold.acquires, intended.hold.tried_since), (crashes + 1, Some(first_try)), "{name}");
+            assert_eq!(intended.hold.lease.as_ref().map(|lease| lease.until), Some(bed.now().plus(LEASE * 2)));
+            assert_eq!((intended.progress.visit, intended.progress.journal.len()), (held.progress.visit, number));
+            bed.refused(&held.run, boxed(intent(bed, &held, number)), Refusal::Revision).await;
+            held = intended;
+        }
+        // What the history says of a commit does not make it another visit.
+        let mut silent = bed.carry_on(&held);
+        silent.progress.visit = held.progress.visit;
+        let silent = bed.applied(&held.run, boxed(silent)).await;
+        assert_eq!((silent.hold.acquires, silent.hold.tried_since), (crashes + 1, Some(first_try)), "{name}");
+
+        let cancelled = bed.applied(&silent.run, bed.cancel("ann")).await;
+        bed.refused(&silent.run, boxed(intent(bed, &silent, 4)), Refusal::Cancelled).await;
+        bed.advance(LEASE * 2);
+        let successor = bed.acquired(&cancelled).await;
+        assert_eq!((successor.hold.acquires, successor.crashed_since()), (crashes + 2, Some(first_try)), "{name}");
+        bed.refused(&silent.run, boxed(intent(bed, &silent, 4)), Refusal::Fenced).await;
+    }
+}
+
+/// After an intent the attempt ends: it counts as it would have without one.
+pub(super) async fn an_attempt_that_has_intended_ends_like_any_other(bed: &Bed<'_>) {
+    for (name, crashes) in [("first", 0), ("second", 1)] {
+        let mut held = bed.held(name).await;
+        let crashed_since = (crashes > 0).then_some(bed.now());
+        for _ in 0..crashes {
+            bed.advance(LEASE);
+            held = bed.acquired(&held).await;
+        }
+        let intended = bed.applied(&held.run, boxed(intent(bed, &held, 1))).await;
+        bed.advance(TICK);
+        let mut failed = bed.hand_off(&intended, Status::Retrying { at: bed.now() });
+        failed.progress.visit = intended.progress.visit;
+        let retrying = bed.applied(&held.run, boxed(failed)).await;
+        assert_eq!((retrying.hold.acquires, retrying.hold.tried_since), (0, crashed_since), "{name}");
+
+        let again = bed.acquired(&retrying).await;
+        let intended = bed.applied(&held.run, boxed(intent(bed, &again, 2))).await;
+        bed.advance(TICK);
+        let next = bed.applied(&held.run, boxed(bed.carry_on(&intended))).await;
+        assert_eq!((next.hold.acquires, next.hold.tried_since), (0, Some(bed.now())), "{name}: the next visit");
+    }
+}
+
+/// The intent to make `calls` calls, those before included.
+fn intent(bed: &Bed<'_>, held: &Checkpoint, calls: usize) -> Commit {
+    let until = bed.now().plus(LEASE * 2);
+    let classes = [Class::Once, Class::Reconcilable].into_iter().cycle();
+    let journal = (0..calls).zip(classes).map(|(call, class)| about_to_call(held, call, class, until)).collect();
+    let rules = Rules { lease: LEASE, ..Rules::default() };
+    decide::intend(held, journal, until, rules, bed.now()).expect("a live run")
+}
+
+fn about_to_call(held: &Checkpoint, call: usize, class: Class, until: Timestamp) -> EffectRecord {
+    let name = format!("call-{call}");
+    EffectRecord {
+        key: EffectKey::derive(&held.run, &held.workflow, &name, Scope::Run("order \"7\"")),
+        name,
+        class,
+        parameters: None,
+        attempts: 1,
+        outcome: Outcome::Unknown { since: super::BEGIN, evidence: "the call was in flight".into() },
+        until: Some(until),
+        of_run: true,
+    }
 }
 
 pub(super) async fn a_retrying_run_is_acquired_at_its_time(bed: &Bed<'_>) {
@@ -247,6 +334,16 @@ pub(super) async fn a_repeated_request_has_one_effect(bed: &Bed<'_>) {
     let amend = bed.request(&run("r"), amended(bed.amend(&parked)));
     let resumed = bed.applies(&amend).await;
     assert_eq!(bed.applies(&amend).await, resumed);
+}
+
+/// Neither a signal nor a cancellation is a write of the holder's, so the start is still the last of these.
+pub(super) async fn a_repeated_start_loses_nothing_that_has_arrived_since(bed: &Bed<'_>) {
+    let start = bed.request(&run("r"), start("brief"));
+    bed.applies(&start).await;
+    let signalled = bed.applied(&run("r"), bed.signal("s", "approve")).await;
+    assert_eq!(bed.applies(&start).await, signalled);
+    let cancelled = bed.applied(&run("r"), bed.cancel("ann")).await;
+    assert_eq!(bed.applies(&start).await, cancelled);
 }
 
 pub(super) async fn a_repeated_request_after_anothers_write_is_refused(bed: &Bed<'_>) {

@@ -273,6 +273,8 @@ static CASES: &[Case] = cases! {
         an_acquire_wants_the_current_ticket,
         an_acquire_waits_for_the_end_of_the_lease,
         acquires_are_counted_until_a_commit,
+        an_intent_is_no_progress_of_its_visit,
+        an_attempt_that_has_intended_ends_like_any_other,
         a_retrying_run_is_acquired_at_its_time,
         a_waiting_run_is_acquired_when_something_is_new,
         a_waiting_run_is_acquired_at_its_deadline,
@@ -281,6 +283,7 @@ static CASES: &[Case] = cases! {
         a_renewal_extends_and_never_shortens,
         a_renewal_by_an_old_holder_is_fenced,
         a_repeated_request_has_one_effect,
+        a_repeated_start_loses_nothing_that_has_arrived_since,
         a_repeated_request_after_anothers_write_is_refused,
     }
     commits(Nothing) {

@@ -26,9 +26,9 @@ const SEEDS: u64 = 4;
 const QUIET: Weights =
     Weights { acquire: 30, commit: 40, renew: 6, signal: 10, cancel: 3, amend: 6, start: 1, repeat: 5, stale: 5 };
 const MANY_SIGNALS: Weights =
-    Weights { acquire: 20, commit: 12, renew: 2, signal: 70, cancel: 1, amend: 4, start: 1, repeat: 5, stale: 5 };
+    Weights { acquire: 10, commit: 4, renew: 2, signal: 80, cancel: 1, amend: 4, start: 1, repeat: 5, stale: 5 };
 const RIVALS: Weights =
-    Weights { acquire: 35, commit: 35, renew: 10, signal: 8, cancel: 4, amend: 8, start: 2, repeat: 20, stale: 30 };
+    Weights { acquire: 35, commit: 35, renew: 10, signal: 8, cancel: 8, amend: 8, start: 2, repeat: 30, stale: 30 };
 
 pub(super) async fn random_writes_on_a_quiet_table(bed: &Bed<'_>) {
     sequences(bed, QUIET).await;
@@ -226,6 +226,9 @@ mod tests {
                     let before = model.runs.get(&request.run);
                     let repeated = before.is_some_and(|before| is_applied(before, &request));
                     let outcome = if repeated { "repeated".into() } else { format!("{:?}", check(before, &request)) };
+                    if outcome == "Ok(())" {
+                        tried.extend(before.and_then(|before| attempt_held_on_to(before, &request.write)));
+                    }
                     tried.insert(format!("{} {outcome}", kind(&request.write)));
                     model.apply(&request);
                 }
@@ -252,6 +255,17 @@ mod tests {
         for kind in ["start", "acquire", "renew", "commit", "amend"] {
             assert!(tried.contains(&format!("{kind} repeated")), "{kind} is never repeated");
         }
+        for attempt in ["a first attempt", "one after a crash"] {
+            assert!(tried.contains(attempt), "there is no intent in {attempt}");
+        }
+    }
+
+    /// In which attempt a commit is an intent, if it is one: of the same visit, and the lease is kept.
+    fn attempt_held_on_to(before: &Checkpoint, write: &Write) -> Option<String> {
+        let Write::Commit(commit) = write else { return None };
+        let is_intent = commit.progress.visit == before.progress.visit && commit.lease.is_some();
+        let attempt = if before.crashed_since().is_some() { "one after a crash" } else { "a first attempt" };
+        is_intent.then(|| attempt.to_owned())
     }
 
     const fn kind(write: &Write) -> &'static str {
