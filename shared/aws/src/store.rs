@@ -120,7 +120,7 @@ impl Store {
         let mut new = item::key(run, keys::CHECKPOINT);
         let attributes = item::attributes(&started)?.into_iter();
         new.extend(attributes.filter_map(|(attribute, value)| Some((attribute.to_owned(), value?))));
-        match self.table.create(new, request).await? {
+        match self.table.begin(new).await? {
             Answer::Done(_) => Ok(Written::Applied(Box::new(started))),
             Answer::Refused(item) => self.write_exactly(request, decoded(run, item)?, &[]).await,
         }

@@ -56,20 +56,25 @@ impl Table {
     pub(crate) async fn create(&self, item: Item, request: &WriteRequest) -> Result<Answer, StoreError> {
         let ours = item::number(request.id.0);
         let condition = format!("attribute_not_exists({}) OR {} = :q", name::PARTITION, name::WRITE);
-        self.put(item, condition, HashMap::from([(":q".into(), ours)])).await
+        self.put(item, condition, Some(HashMap::from([(":q".into(), ours)]))).await
+    }
+
+    /// Creates a run's checkpoint, if there is none. A second try finds the first one's, with all that has arrived since.
+    pub(crate) async fn begin(&self, checkpoint: Item) -> Result<Answer, StoreError> {
+        self.put(checkpoint, format!("attribute_not_exists({})", name::PARTITION), None).await
     }
 
     /// Replaces what is in an item's place, if it is still the same.
     pub(crate) async fn replace(&self, taken: &Taken, request: &WriteRequest) -> Result<Answer, StoreError> {
         let (condition, values) = still(taken);
-        self.put(taken.aside.item(request), condition, values).await
+        self.put(taken.aside.item(request), condition, Some(values)).await
     }
 
-    async fn put(&self, item: Item, condition: String, values: Item) -> Result<Answer, StoreError> {
+    async fn put(&self, item: Item, condition: String, values: Option<Item>) -> Result<Answer, StoreError> {
         let witness = Witness::default();
         let put = self.client.put_item().table_name(&self.name).set_item(Some(item)).condition_expression(condition);
         let put = put
-            .set_expression_attribute_values(Some(values))
+            .set_expression_attribute_values(values)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         match put.customize().interceptor(witness.clone()).send().await {
             Ok(_) => Ok(Answer::Done(Item::new())),
