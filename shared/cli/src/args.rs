@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
-use stepwell_core::{Phase, RunId, SignalId, SignalName, WorkflowName};
+use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, WorkflowName};
 use stepwell_samples::brief::Outside;
 
 use crate::program;
@@ -93,6 +93,10 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// Let a parked run go on
     Resume(Resume),
+    /// List effects that may have happened: somebody has to find out
+    Unknowns(Unknowns),
+    /// Say how an effect ended that may have happened
+    Resolve(Resolve),
     /// Show the messages that were given up last
     DeadLetters(DeadLetters),
     /// Look whether runs can be worked on here, and say what to mend
@@ -222,6 +226,47 @@ pub(crate) struct Act {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Unknowns {
+    /// Only of this run [default: of all that have not ended, parked ones first]
+    pub(crate) run: Option<RunId>,
+    /// Look at no more runs than this
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_least_one, conflicts_with = "run")]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resolve {
+    /// Of which run
+    pub(crate) run: RunId,
+    /// Which effect: its key, as unknowns and show give it
+    #[arg(value_parser = key)]
+    pub(crate) key: EffectKey,
+    #[command(flatten)]
+    pub(crate) ended: Ended,
+    /// What says so: the provider's own record, a phone call
+    #[arg(long, value_name = "TEXT", value_parser = words)]
+    pub(crate) why: String,
+    /// Who says so
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, default_value = "unknown")]
+    pub(crate) by: String,
+}
+
+/// How an effect ended: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Ended {
+    /// It happened, and answered this: JSON, @FILE, or - for stdin. The step gets it as its result
+    #[arg(long, value_name = "JSON")]
+    pub(crate) succeeded: Option<String>,
+    /// It did not happen and will not. The step gets this as the outside's refusal
+    #[arg(long, value_name = "TEXT", value_parser = words)]
+    pub(crate) failed: Option<String>,
+    /// It did not happen: the step calls again
+    #[arg(long)]
+    pub(crate) try_again: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DeadLetters {
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = page)]
@@ -268,6 +313,14 @@ pub(crate) struct OutsidePorts {
 fn stored_phase() -> impl TypedValueParser<Value = Phase> {
     let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Cancelling);
     PossibleValuesParser::new(phases.map(Phase::as_str)).try_map(|name| Phase::parse(&name).ok_or("no status of a run"))
+}
+
+fn key(text: &str) -> Result<EffectKey, &'static str> {
+    EffectKey::parse(text).ok_or("no key of an effect: those are 32 hexadecimal digits, in lower case")
+}
+
+fn words(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("it says nothing") } else { Ok(text.to_owned()) }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -19,6 +19,8 @@ pub(crate) fn start(cli: &Cli) {
         | Command::Resume(_)
         | Command::DeadLetters(_)
         | Command::Doctor
+        | Command::Unknowns(_)
+        | Command::Resolve(_)
         | Command::Workflows => "warn",
     };
     let filter = EnvFilter::try_from_env("STEPWELL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));

@@ -28,6 +28,8 @@ fn help_lists_every_command_and_every_exit_code() {
         "signal",
         "cancel",
         "resume",
+        "unknowns",
+        "resolve",
         "dead-letters",
         "doctor",
         "workflows",
@@ -138,12 +140,16 @@ fn an_input_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
 #[test]
 fn what_is_not_there_is_said_so() {
     let stepwell = Stepwell::new();
-    let asks: [&[&str]; 7] = [
+    let key = "0".repeat(32);
+    let asks: [&[&str]; 10] = [
         &["list"],
         &["show", "r1"],
         &["signal", "r1", "approval"],
         &["cancel", "r1"],
         &["resume", "r1"],
+        &["resolve", "r1", &key, "--try-again", "--why", "the bank says so"],
+        &["unknowns", "r1"],
+        &["unknowns"],
         &["dead-letters"],
         &["doctor"],
     ];
@@ -157,7 +163,7 @@ fn what_is_not_there_is_said_so() {
     }
     assert_eq!(names(&stepwell.data()), Vec::<String>::new(), "asking makes no database");
     stepwell.start(&["hello", "--input", ADA]);
-    for ask in &asks[1..5] {
+    for ask in &asks[1..7] {
         stepwell.run(ask).failed(3, &["error[no-such-run]", "there is no run r1"]);
     }
     let ran = stepwell.run(&["show", "r1", "--json"]);

@@ -7,19 +7,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _, pipe};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Service, Stepwell, at, finish};
+use common::{Service, Stepwell, at, finish, park, with_local};
 use serde_json::{Value, json};
-use stepwell_core::decide::{self, Moment, Rules, StepEnd, StepOutcome};
-use stepwell_core::write::{Acquire, LogAppend, Write, WriteRequest};
-use stepwell_core::{
-    Checkpoint, Digest, Json, Lease, LogId, Message, ParkReason, RunId, Ticket, Timestamp, Usage, WorkerId, WriteId,
-};
-use stepwell_local::{Local, Options};
-use stepwell_ports::system::SystemClock;
-use stepwell_ports::{Clock, Envelope, Written};
+use stepwell_core::{Digest, Json, Message, ParkReason, RunId, Ticket};
+use stepwell_ports::Envelope;
 
 const ADA: &str = r#"{"name": "Ada"}"#;
 const BRIEF: &str = r#"{"goal": "choose", "vendors": ["brindlepost", "tarnwick"], "to": "board"}"#;
@@ -123,7 +116,7 @@ fn what_is_long_is_cut_and_what_is_gone_is_said_to_be() {
         "page": {"k": format!("r/{digest}"), "n": 4, "h": digest},
     });
     let run = stepwell.start(&["hello", "--input", &input.to_string()]);
-    park_after(&stepwell, &run, (0..150).map(|number| Json::of(&format!("note {number}")).unwrap()).collect());
+    park_without_page(&stepwell, &run, (0..150).map(|number| Json::of(&format!("note {number}")).unwrap()).collect());
 
     let full = &stepwell.json(&["show", &run, "--state"])["input"];
     assert_eq!(full["name"]["cut"], "the first 65536 of 70000 bytes");
@@ -216,7 +209,7 @@ fn a_parked_run_says_why_and_goes_on_when_resumed() {
     let start = ["start", "hello", "--input", ADA, "--key", "k"];
     let run = stepwell.start(&start[1..]);
     stepwell.run(&["resume", &run]).failed(3, &["error[not-parked]", "created"]);
-    park(&stepwell, &run);
+    park_without_page(&stepwell, &run, Vec::new());
 
     let shown = stepwell.json(&["show", &run]);
     assert_eq!((&shown["status"], &shown["detail"]["parked"]["code"]), (&json!("parked"), &json!("data")));
@@ -328,53 +321,7 @@ impl Outside {
     }
 }
 
-/// Opens the folder as another process would.
-fn with_local<T>(stepwell: &Stepwell, work: impl AsyncFnOnce(Local) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let local = Local::open(&stepwell.data(), Arc::new(SystemClock), Options::default()).unwrap();
-    runtime.block_on(work(local))
-}
-
-/// Parks a run, as the engine does when something that it refers to is missing.
-fn park(stepwell: &Stepwell, run: &str) {
-    park_after(stepwell, run, Vec::new());
-}
-
-/// The same after appending to the run's first log.
-fn park_after(stepwell: &Stepwell, run: &str, entries: Vec<Json>) {
-    let run = RunId::new(run).unwrap();
-    with_local(stepwell, async |local| {
-        let now = SystemClock.now();
-        let write = async |id, write| {
-            let request = WriteRequest { run: run.clone(), id: WriteId(id), now, write };
-            let Written::Applied(held) = local.store().write(&request).await.unwrap() else { panic!("refused") };
-            held
-        };
-        let lease =
-            Lease { owner: WorkerId::new("tester").unwrap(), since: now, until: now.plus(Duration::from_secs(9)) };
-        let held = write(1, Write::Acquire(Acquire { ticket: Ticket(1), lease })).await;
-        let mut commit = decide::commit(&held, parked(&held), Rules::default(), moment(now), false).unwrap().commit;
-        commit.progress.logs = 1;
-        commit.appends = vec![LogAppend { log: LogId(0), first: 0, entries }];
-        write(2, Write::Commit(Box::new(commit))).await;
-    });
-}
-
-fn moment(now: Timestamp) -> Moment {
-    Moment { now, random: 0 }
-}
-
-fn parked(held: &Checkpoint) -> StepEnd {
-    StepEnd {
-        step: "begin".into(),
-        version: 1,
-        outcome: StepOutcome::Park { reason: ParkReason::Data { what: "a page is missing".into() } },
-        consumed: Vec::new(),
-        used: Usage::default(),
-        effects: Vec::new(),
-        appends: Vec::new(),
-        logs: held.progress.logs,
-        took: Duration::ZERO,
-        note: None,
-    }
+/// Parks a run, as the engine does when something that it refers to is missing; its first log has these entries.
+fn park_without_page(stepwell: &Stepwell, run: &str, entries: Vec<Json>) {
+    park(stepwell, run, ParkReason::Data { what: "a page is missing".into() }, Vec::new(), entries);
 }

@@ -17,6 +17,12 @@
 //! | `POST /v1/runs/{run}/signals` | sends it a signal |
 //! | `POST /v1/runs/{run}/cancel` | asks for its end |
 //! | `POST /v1/runs/{run}/resume` | lets it go on when it is parked |
+//! | `POST /v1/runs/{run}/effects/{key}/resolve` | says how an effect ended that may have happened |
+//! | `GET /v1/unknowns` | lists effects that may have happened, of runs that have not ended: `limit`, `after` |
+//!
+//! A page of `GET /v1/unknowns` is a page of runs: `limit` says how many are looked at, parked ones first. It may hold no
+//! effect, or several of one run; the last one is the one whose `next` is `null`. A run that comes to stand otherwise from
+//! one page to the next may be missed, or come twice.
 //!
 //! ```
 //! use stepwell_http::{Access, Api};
@@ -32,6 +38,7 @@ mod problem;
 mod request;
 mod runs;
 mod surround;
+mod unknowns;
 mod view;
 
 pub use access::{Access, AccessError, Actor};
@@ -69,6 +76,8 @@ pub fn router(api: Api) -> Router {
         .route("/v1/runs/{run}/signals", post(runs::signal))
         .route("/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/v1/runs/{run}/resume", post(runs::resume))
+        .route("/v1/runs/{run}/effects/{key}/resolve", post(unknowns::resolve))
+        .route("/v1/unknowns", get(unknowns::list))
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

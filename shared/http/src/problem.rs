@@ -7,10 +7,15 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICAT
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use stepwell_engine::{ClientError, Remedy};
+use stepwell_ports::Clock;
+use stepwell_ports::system::SystemClock;
 use uuid::Uuid;
 
-/// After how many seconds it is worth asking again.
-const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("2");
+/// After how many seconds it is worth asking again, where nothing says when.
+const RETRY_AFTER_SECONDS: u64 = 2;
+
+/// What is said at most: clocks differ, and asking early does no harm.
+const RETRY_AFTER_SECONDS_MAX: u64 = 900;
 
 /// Bytes of a detail that are shown: it may repeat what the caller sent.
 const DETAIL_BYTES_MAX: usize = 1_024;
@@ -40,7 +45,7 @@ const DEFECT: Row = hides(
 );
 
 /// Every code: those of [`ClientError::code`], and those of the API itself.
-const TABLE: [Row; 28] = [
+const TABLE: [Row; 30] = [
     row("not-json", StatusCode::BAD_REQUEST, "The body is not JSON"),
     row("bad-query", StatusCode::BAD_REQUEST, "The query cannot be used"),
     row("bad-name", StatusCode::BAD_REQUEST, "A name or id cannot be used"),
@@ -54,6 +59,8 @@ const TABLE: [Row; 28] = [
     row("signal-conflict", StatusCode::CONFLICT, "The id was used for another signal"),
     row("ended", StatusCode::CONFLICT, "The run has ended"),
     row("not-parked", StatusCode::CONFLICT, "The run is not parked"),
+    row("not-open", StatusCode::CONFLICT, "The effect is not open"),
+    row("on-its-way", StatusCode::CONFLICT, "The call may still land"),
     row("moved-on", StatusCode::CONFLICT, "The run has moved on"),
     row("too-large", StatusCode::PAYLOAD_TOO_LARGE, "It is too large"),
     row("wrong-type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is of another type than JSON"),
@@ -106,6 +113,8 @@ pub(crate) struct Problem {
     row: &'static Row,
     detail: String,
     remedy: Remedy,
+    /// After how many seconds to ask again, if that helps.
+    retry_after: u64,
     /// Under what the log tells the rest.
     reference: Option<String>,
 }
@@ -137,7 +146,7 @@ impl Problem {
         // A code that the table does not know is a defect of this crate: its words may be anything.
         let row = TABLE.iter().find(|row| row.code == code).unwrap_or(&DEFECT);
         let Some(instead) = row.instead else {
-            return Self { row, detail: cut(words), remedy, reference: None };
+            return Self { row, detail: cut(words), remedy, retry_after: RETRY_AFTER_SECONDS, reference: None };
         };
         let reference = Uuid::now_v7().simple().to_string();
         match remedy {
@@ -146,13 +155,18 @@ impl Problem {
                 tracing::warn!(%reference, code, error = words, "a request has failed");
             }
         }
-        Self { row, detail: instead.to_owned(), remedy, reference: Some(reference) }
+        let (detail, reference) = (instead.to_owned(), Some(reference));
+        Self { row, detail, remedy, retry_after: RETRY_AFTER_SECONDS, reference }
     }
 }
 
 impl From<ClientError> for Problem {
     fn from(error: ClientError) -> Self {
         let mut problem = Self::new(error.code(), error.remedy(), error.to_string());
+        if let ClientError::OnItsWay { until, .. } = error {
+            let left = until.since(SystemClock.now()).as_secs() + 1;
+            problem.retry_after = left.clamp(RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX);
+        }
         // Without a key the caller would not know which run it has started.
         if let ClientError::NotSent { run, .. } = error {
             problem.detail = format!("run {run}: {}", problem.detail);
@@ -163,7 +177,7 @@ impl From<ClientError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { row: Row { code, status, title, .. }, detail, remedy, reference } = self;
+        let Self { row: Row { code, status, title, .. }, detail, remedy, retry_after, reference } = self;
         let view = ProblemView {
             r#type: format!("/problems/{code}"),
             title,
@@ -177,12 +191,12 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&view).unwrap_or_default();
         let kind = (CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let mut response = (*status, [kind], body).into_response();
-        let more = match *status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => Some((RETRY_AFTER, RETRY_AFTER_SECONDS)),
-            StatusCode::UNAUTHORIZED => {
+        let more = match (remedy, *status) {
+            (Remedy::Retry, _) => Some((RETRY_AFTER, HeaderValue::from(retry_after))),
+            (Remedy::FixTheInput, StatusCode::UNAUTHORIZED) => {
                 Some((WWW_AUTHENTICATE, HeaderValue::from_static(r#"ApiKey realm="stepwell""#)))
             }
-            _ => None,
+            (Remedy::FixTheInput | Remedy::CallAPerson, _) => None,
         };
         response.headers_mut().extend(more);
         response
@@ -201,9 +215,10 @@ fn cut(mut words: String) -> String {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::collections::BTreeSet;
+    use std::time::Duration;
 
     use stepwell::EdgeError;
-    use stepwell_core::{Phase, RunId, SignalId, SignalName, WorkflowName};
+    use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, Timestamp, WorkflowName};
     use stepwell_ports::{BlobError, QueueError, StoreError};
 
     use super::*;
@@ -213,6 +228,7 @@ mod tests {
         let (secret, run) = (|| "s3cret".to_owned(), || RunId::new("r1").unwrap());
         let (workflow, signal) = (|| WorkflowName::new("w").unwrap(), SignalName::new("s").unwrap());
         let (ended, parked) = (Phase::Failed, Phase::Running);
+        let effect = || EffectKey::parse(&"0".repeat(32)).unwrap();
         vec![
             ClientError::UnknownWorkflow { name: workflow(), known: "desk".into() },
             EdgeError::TooLarge { what: "input".into(), workflow: workflow(), size: 1 }.into(),
@@ -225,6 +241,8 @@ mod tests {
             ClientError::SignalConflict { run: run(), id: SignalId::new("s").unwrap() },
             ClientError::MailboxFull(run()),
             ClientError::NotParked { run: run(), phase: parked },
+            ClientError::NotOpen { run: run(), key: effect() },
+            ClientError::OnItsWay { run: run(), key: effect(), until: Timestamp(1) },
             ClientError::MovedOn(run()),
             StoreError::Throttled(secret()).into(),
             StoreError::Unknown(secret()).into(),
@@ -247,8 +265,24 @@ mod tests {
             let problem = Problem::from(error);
             assert_eq!((problem.row.code, problem.remedy), (code, remedy));
             assert!(!problem.detail.contains("s3cret"), "{code}: {}", problem.detail);
-            assert_eq!(problem.remedy == Remedy::FixTheInput, problem.row.status.as_u16() < 429, "{code}");
+            let wrong = problem.row.status.as_u16() < 429 && code != "on-its-way";
+            assert_eq!(problem.remedy == Remedy::FixTheInput, wrong, "{code}");
+            let retry = problem.remedy == Remedy::Retry;
+            assert_eq!(problem.into_response().headers().contains_key(RETRY_AFTER), retry, "{code}");
         }
+    }
+
+    #[test]
+    fn a_call_on_its_way_says_when_it_is_over() {
+        let after = |left: Duration| {
+            let (run, key) = (RunId::new("r1").unwrap(), EffectKey::parse(&"0".repeat(32)).unwrap());
+            let until = SystemClock.now().plus(left);
+            let response = Problem::from(ClientError::OnItsWay { run, key, until }).into_response();
+            assert_eq!(response.status(), StatusCode::CONFLICT);
+            response.headers()[RETRY_AFTER].to_str().unwrap().parse::<u64>().unwrap()
+        };
+        assert!((90..=101).contains(&after(Duration::from_secs(100))));
+        assert_eq!((after(Duration::ZERO), after(Duration::from_hours(9))), (2, 900));
     }
 
     #[test]

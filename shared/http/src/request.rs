@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
-use stepwell_core::RunId;
+use stepwell_core::{EffectKey, RunId};
 
 use crate::BODY_BYTES_MAX;
 use crate::problem::Problem;
@@ -56,6 +56,22 @@ impl<S: Send + Sync> FromRequestParts<S> for OfRun {
         let path = Path::<String>::from_request_parts(parts, state).await;
         let Path(run) = path.map_err(|rejection| Problem::fix("bad-name", rejection.body_text()))?;
         RunId::new(run).map(Self).map_err(|error| Problem::fix("bad-name", error.to_string()))
+    }
+}
+
+/// The effect that the path names, and its run.
+pub(crate) struct OfEffect(pub(crate) RunId, pub(crate) EffectKey);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfEffect {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((run, key)) = path.map_err(|rejection| Problem::fix("bad-name", rejection.body_text()))?;
+        let run = RunId::new(run).map_err(|error| Problem::fix("bad-name", error.to_string()))?;
+        let detail = "this is no key of an effect: those are 32 hexadecimal digits, in lower case";
+        let key = EffectKey::parse(&key).ok_or_else(|| Problem::fix("bad-name", detail))?;
+        Ok(Self(run, key))
     }
 }
 

@@ -6,10 +6,12 @@ mod demo;
 mod doctor;
 mod list;
 mod outside;
+mod resolve;
 mod resume;
 mod show;
 mod signal;
 mod start;
+mod unknowns;
 mod worker;
 mod workflows;
 
@@ -35,6 +37,8 @@ pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Resul
         Command::Signal(args) => signal::run(cli, args, workflows, *out).await,
         Command::Cancel(args) => cancel::run(cli, args, *out).await,
         Command::Resume(args) => resume::run(cli, args, *out).await,
+        Command::Unknowns(args) => unknowns::run(cli, args, *out).await,
+        Command::Resolve(args) => resolve::run(cli, args, *out).await,
         Command::DeadLetters(args) => dead_letters::run(cli, args, *out).await,
         Command::Doctor => doctor::run(cli, *out).await,
         Command::Workflows => workflows::run(workflows, *out),

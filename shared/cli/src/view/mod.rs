@@ -4,6 +4,7 @@ mod contents;
 mod findings;
 mod history;
 mod run;
+mod unknown;
 
 use std::fmt;
 
@@ -16,6 +17,9 @@ pub(crate) use contents::Contents;
 pub(crate) use findings::{Finding, FindingsView, Standing};
 pub(crate) use history::EntryView;
 pub(crate) use run::RunView;
+#[cfg(test)]
+pub(crate) use unknown::tests as unknown_tests;
+pub(crate) use unknown::{UnknownView, UnknownsView};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();

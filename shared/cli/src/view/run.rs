@@ -12,7 +12,9 @@ use stepwell_engine::Client;
 
 use super::contents::write_tree;
 use super::history::EffectLineView;
+use super::unknown::is_parked_for_want_of_an_answer;
 use super::{At, BOLD, Bytes, Coloured, Contents, EntryView, Value, count, line};
+use crate::program;
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -46,6 +48,9 @@ pub(crate) struct RunView {
     usage: UsageView,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Vec<EntryView>>,
+    /// Whether a person has to say how effects ended.
+    #[serde(skip)]
+    wants_answers: bool,
     /// Whether people are shown the values in full.
     #[serde(skip)]
     in_full: bool,
@@ -129,9 +134,17 @@ struct EffectView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum OutcomeView {
-    Succeeded { result: Value },
+    Succeeded {
+        result: Value,
+    },
     Failed(FailureView),
-    Unknown { since: At, evidence: String },
+    Unknown {
+        since: At,
+        /// When its last call gave up waiting, at the latest: before that it may still land.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<At>,
+        evidence: String,
+    },
 }
 
 #[derive(Debug, Serialize)]
@@ -188,6 +201,7 @@ impl RunView {
             effects_stored_apart: progress.spilled,
             usage: progress.usage.into(),
             history,
+            wants_answers: is_parked_for_want_of_an_answer(&progress.status),
             in_full: false,
         }
     }
@@ -245,16 +259,16 @@ impl SignalView {
 
 impl EffectView {
     async fn load(client: &Client, record: &EffectRecord) -> Self {
-        let EffectRecord { key, name, class, attempts, outcome, of_run, .. } = record;
+        let EffectRecord { key, name, class, attempts, outcome, until, of_run, parameters: _ } = record;
         let outcome = match outcome {
             Outcome::Succeeded(result) => OutcomeView::Succeeded { result: Value::load(client, result).await },
             Outcome::Failed(failure) => OutcomeView::Failed(failure.into()),
             Outcome::Unknown { since, evidence } => {
-                OutcomeView::Unknown { since: At(*since), evidence: evidence.clone() }
+                OutcomeView::Unknown { since: At(*since), until: until.map(At), evidence: evidence.clone() }
             }
         };
         let key_kept_ms = match class {
-            Class::Read | Class::Idempotent(None) => None,
+            Class::Read | Class::Idempotent(None) | Class::Reconcilable | Class::Once => None,
             Class::Idempotent(Some(window)) => Some(*window),
         };
         let (name, key) = (name.clone(), key.to_string());
@@ -326,6 +340,10 @@ impl fmt::Display for RunView {
             line(f, "signal", format_args!("{name} ({id}) at {at}, {consumed}: {payload}"))?;
         }
         self.effects.iter().try_for_each(|effect| line(f, "effect", effect))?;
+        if self.wants_answers {
+            let (name, run) = (program::name(), &self.run);
+            line(f, "", format_args!("once it is known: `{name} resolve {run} KEY`, which says how an effect ended"))?;
+        }
         if self.effects_stored_apart > 0 {
             line(f, "", format_args!("and {} stored apart", count(self.effects_stored_apart, "older effect")))?;
         }
@@ -399,7 +417,7 @@ impl fmt::Display for DetailView {
                         .to_string();
                     line(f, "uncertain", lost)?;
                 }
-                uncertain.iter().try_for_each(|effect| line(f, "uncertain", effect))
+                uncertain.iter().try_for_each(|effect| line(f, "uncertain", effect.uncertain()))
             }
         }
     }
@@ -420,7 +438,10 @@ impl fmt::Display for EffectView {
         match outcome {
             OutcomeView::Succeeded { result } => write!(f, "succeeded with {result}"),
             OutcomeView::Failed(failure) => write!(f, "failed, {failure}"),
-            OutcomeView::Unknown { since, evidence } => write!(f, "may have happened at {since}: {evidence}"),
+            OutcomeView::Unknown { since, until, evidence } => {
+                write!(f, "may have happened since {since}: {evidence}")?;
+                until.iter().try_for_each(|until| write!(f, "; its call waited until {until} at the latest"))
+            }
         }
     }
 }

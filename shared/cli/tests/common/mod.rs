@@ -7,11 +7,18 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use stepwell_core::decide::{self, Moment, Rules, StepEnd, StepOutcome};
+use stepwell_core::write::{Acquire, LogAppend, Write as StoreWrite, WriteRequest};
+use stepwell_core::{EffectRecord, Json, Lease, LogId, ParkReason, RunId, Ticket, Usage, WorkerId, WriteId};
+use stepwell_local::{Local, Options};
+use stepwell_ports::system::SystemClock;
+use stepwell_ports::{Clock, Written};
 use tempfile::TempDir;
 
 /// Nothing here takes longer, on a slow and busy machine either.
@@ -240,4 +247,45 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 
 fn text(name: &OsStr) -> String {
     name.to_str().unwrap().to_owned()
+}
+
+/// Opens the folder as another process would.
+pub(crate) fn with_local<T>(stepwell: &Stepwell, work: impl AsyncFnOnce(Local) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let local = Local::open(&stepwell.data(), Arc::new(SystemClock), Options::default()).unwrap();
+    runtime.block_on(work(local))
+}
+
+/// Parks a run that was just started, as the engine does: its first step has ended so, and has left these effects. Its
+/// first log has these entries.
+pub(crate) fn park(stepwell: &Stepwell, run: &str, reason: ParkReason, effects: Vec<EffectRecord>, entries: Vec<Json>) {
+    let run = RunId::new(run).unwrap();
+    with_local(stepwell, async |local| {
+        let now = SystemClock.now();
+        let write = async |id, write| {
+            let request = WriteRequest { run: run.clone(), id: WriteId(id), now, write };
+            let Written::Applied(held) = local.store().write(&request).await.unwrap() else { panic!("refused") };
+            held
+        };
+        let lease =
+            Lease { owner: WorkerId::new("tester").unwrap(), since: now, until: now.plus(Duration::from_secs(9)) };
+        let held = write(1, StoreWrite::Acquire(Acquire { ticket: Ticket(1), lease })).await;
+        let end = StepEnd {
+            step: "begin".into(),
+            version: 1,
+            outcome: StepOutcome::Park { reason },
+            consumed: Vec::new(),
+            used: Usage::default(),
+            effects,
+            appends: Vec::new(),
+            logs: held.progress.logs,
+            took: Duration::ZERO,
+            note: None,
+        };
+        let moment = Moment { now, random: 0 };
+        let mut commit = decide::commit(&held, end, Rules::default(), moment, false).unwrap().commit;
+        commit.progress.logs = 1;
+        commit.appends = vec![LogAppend { log: LogId(0), first: 0, entries }];
+        write(2, StoreWrite::Commit(Box::new(commit))).await;
+    });
 }

@@ -2,6 +2,7 @@
 
 mod history;
 mod run;
+mod unknown;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use crate::problem::Problem;
 
 pub(crate) use history::{EntryView, HistoryView};
 pub(crate) use run::{CancelAnswerView, RunView};
+pub(crate) use unknown::{UnknownView, UnknownsView};
 
 /// The largest value that is shown. A Lambda function answers with 6 MB at most, in which quotes count double.
 const VALUE_BYTES_SHOWN: u64 = 2 * 1024 * 1024;

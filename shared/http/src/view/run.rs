@@ -132,9 +132,17 @@ struct EffectView {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum OutcomeView {
-    Succeeded { result: Value },
+    Succeeded {
+        result: Value,
+    },
     Failed(FailureView),
-    Unknown { since: At, evidence: String },
+    Unknown {
+        since: At,
+        /// When its last call gave up waiting, at the latest: before that it may still land.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<At>,
+        evidence: String,
+    },
 }
 
 #[derive(Serialize)]
@@ -216,16 +224,16 @@ impl From<&Letter> for SignalView {
 
 impl From<&EffectRecord> for EffectView {
     fn from(record: &EffectRecord) -> Self {
-        let EffectRecord { key, name, class, attempts, outcome, of_run, .. } = record;
+        let EffectRecord { key, name, class, attempts, outcome, until, of_run, parameters: _ } = record;
         let outcome = match outcome {
             Outcome::Succeeded(result) => OutcomeView::Succeeded { result: Value::of(result) },
             Outcome::Failed(failure) => OutcomeView::Failed(failure.into()),
             Outcome::Unknown { since, evidence } => {
-                OutcomeView::Unknown { since: At(*since), evidence: evidence.clone() }
+                OutcomeView::Unknown { since: At(*since), until: until.map(At), evidence: evidence.clone() }
             }
         };
         let key_kept_ms = match class {
-            Class::Read | Class::Idempotent(None) => None,
+            Class::Read | Class::Idempotent(None) | Class::Reconcilable | Class::Once => None,
             Class::Idempotent(Some(window)) => Some(*window),
         };
         let (name, key) = (name.clone(), key.to_string());

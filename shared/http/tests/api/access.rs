@@ -7,7 +7,7 @@ use stepwell_http::{Access, Actor};
 use crate::bed::{Bed, KEY, start};
 
 /// Every route that is not open to all, and one that does not exist.
-const ROUTES: [(Method, &str); 8] = [
+const ROUTES: [(Method, &str); 10] = [
     (Method::POST, "/v1/runs"),
     (Method::GET, "/v1/runs"),
     (Method::GET, "/v1/runs/RUN"),
@@ -15,6 +15,8 @@ const ROUTES: [(Method, &str); 8] = [
     (Method::POST, "/v1/runs/RUN/signals"),
     (Method::POST, "/v1/runs/RUN/cancel"),
     (Method::POST, "/v1/runs/RUN/resume"),
+    (Method::POST, "/v1/runs/RUN/effects/00112233445566778899aabbccddeeff/resolve"),
+    (Method::GET, "/v1/unknowns"),
     (Method::DELETE, "/v2/anything"),
 ];
 
@@ -23,6 +25,7 @@ fn body(path: &str) -> String {
     match path.rsplit('/').next() {
         Some("runs") => start("?", 1).to_string(),
         Some("signals") => r#"{"name": "answer", "payload": "yes"}"#.into(),
+        Some("resolve") => r#"{"resolution": "try-again", "why": "the bank says so"}"#.into(),
         _ => "{}".into(),
     }
 }

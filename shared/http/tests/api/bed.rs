@@ -1,6 +1,7 @@
 //! What the tests stand on: one world, a workflow that can be brought into each status, and the API before it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -70,12 +71,52 @@ impl Workflow for Desk {
     }
 }
 
+/// How long a payment may be on its way.
+pub(crate) const PAY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Pays each of its input once, and never hears whether that has happened.
+#[derive(Clone, Default)]
+pub(crate) struct Till {
+    calls: Arc<AtomicUsize>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Pay {
+    Pay,
+}
+
+impl Workflow for Till {
+    const NAME: &'static str = "till";
+    type Input = Vec<String>;
+    type State = Vec<String>;
+    type Step = Pay;
+    type Output = Vec<Option<String>>;
+
+    fn begin(&self, input: Vec<String>) -> (Pay, Vec<String>) {
+        (Pay::Pay, input)
+    }
+
+    async fn step(&self, _: Pay, whom: &mut Vec<String>, cx: &Cx) -> StepResult<Self> {
+        let mut paid = Vec::new();
+        for name in whom.iter() {
+            let pay = cx.effect("pay").key(name).once().deadline(PAY_DEADLINE);
+            let result = pay.call(async |_| {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                Err::<Option<String>, _>(CallError::unknown("the line broke"))
+            });
+            paid.push(result.await);
+        }
+        Ok(complete(paid.into_iter().collect::<Result<_, _>>()?))
+    }
+}
+
 /// One world.
 pub(crate) struct Bed {
     pub(crate) memory: Arc<Memory>,
     pub(crate) ports: Ports,
     pub(crate) gate: Arc<Gate>,
     pub(crate) app: Router,
+    till: Till,
 }
 
 /// What the API has answered.
@@ -105,9 +146,10 @@ impl Bed {
             clock,
             ids: Arc::new(SeededIds::new(1)),
         };
-        let client = Client::new(ports.clone(), Arc::new(Registry::new().with(Desk)));
+        let till = Till::default();
+        let client = Client::new(ports.clone(), registry(&till));
         let app = stepwell_http::router(Api { client, access });
-        Self { memory, ports, gate, app }
+        Self { memory, ports, gate, app, till }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
@@ -156,13 +198,36 @@ impl Bed {
         path
     }
 
-    /// Works until no message comes any more.
+    /// A run that is parked since nobody knows whether these were paid, and the path to it. Its calls may still land.
+    pub(crate) async fn paying(&self, whom: &[&str]) -> String {
+        let started = self.post_json("/v1/runs", &json!({"workflow": "till", "input": whom})).await;
+        assert_eq!(started.status, StatusCode::CREATED, "{started:?}");
+        self.work(Duration::ZERO).await;
+        format!("/v1/runs/{}", started.body["run"].as_str().unwrap())
+    }
+
+    /// The same when they no longer can.
+    pub(crate) async fn unknown(&self, whom: &[&str]) -> String {
+        let path = self.paying(whom).await;
+        tokio::time::advance(PAY_DEADLINE).await;
+        path
+    }
+
+    /// Calls that the till has made.
+    pub(crate) fn calls(&self) -> usize {
+        self.till.calls.load(Ordering::Relaxed)
+    }
+
+    /// Works until no message comes any more, those of an hour later included.
     pub(crate) async fn settle(&self) {
+        self.work(Duration::from_hours(1)).await;
+    }
+
+    /// Works until no message comes within this time.
+    async fn work(&self, wait: Duration) {
         let settings = Settings { worker: WorkerId::new("w").unwrap(), rules: Rules::default() };
-        let engine = Engine::new(self.ports.clone(), Arc::new(Registry::new().with(Desk)), settings).unwrap();
-        while let Some(delivery) =
-            self.memory.receive(1, Duration::from_mins(1), Duration::from_hours(1)).await.unwrap().pop()
-        {
+        let engine = Engine::new(self.ports.clone(), registry(&self.till), settings).unwrap();
+        while let Some(delivery) = self.memory.receive(1, Duration::from_mins(1), wait).await.unwrap().pop() {
             match engine.turn(&delivery.message, &Budget::of(Duration::from_mins(1))).await {
                 Ack::Delete => self.memory.delete(&[delivery.receipt]).await.unwrap(),
                 Ack::Bury(reason) => panic!("{reason}"),
@@ -196,13 +261,17 @@ impl Answer {
         assert_eq!(self.body["status"], status);
         assert!(self.body["title"].is_string() && self.body["detail"].as_str().unwrap().len() <= 1_100, "{self:?}");
         assert!(matches!(self.body["remedy"].as_str(), Some("retry" | "fix-the-input" | "call-a-person")), "{self:?}");
-        assert_eq!(self.headers.contains_key("retry-after"), matches!(status, 429 | 503), "{self:?}");
+        assert_eq!(self.headers.contains_key("retry-after"), self.body["remedy"] == "retry", "{self:?}");
     }
 
     #[track_caller]
     pub(crate) fn says(&self, words: &str) {
         assert!(self.body["detail"].as_str().unwrap().contains(words), "{self:?}");
     }
+}
+
+fn registry(till: &Till) -> Arc<Registry> {
+    Arc::new(Registry::new().with(Desk).with(till.clone()))
 }
 
 pub(crate) fn request(method: Method, path: &str) -> axum::http::request::Builder {

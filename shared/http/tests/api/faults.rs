@@ -23,6 +23,8 @@ async fn a_store_that_is_away_is_worth_another_try() {
     let bed = Bed::new();
     let path = bed.waiting().await;
     let parked = bed.answered("turn").await;
+    let unknown = bed.unknown(&["ann"]).await;
+    let key = bed.get(&unknown).await.body["effects"][0]["key"].as_str().unwrap().to_owned();
     let before = bed.all().await;
     for (fate, code) in [(Fate::Unavailable, "unavailable"), (Fate::Throttled, "busy")] {
         bed.gate.replan(move |_, _| fate);
@@ -34,6 +36,12 @@ async fn a_store_that_is_away_is_worth_another_try() {
             (Method::POST, format!("{path}/signals"), json!({"name": "answer", "payload": "x"})),
             (Method::POST, format!("{path}/cancel"), json!({})),
             (Method::POST, format!("{parked}/resume"), json!({})),
+            (
+                Method::POST,
+                format!("{unknown}/effects/{key}/resolve"),
+                json!({"resolution": "try-again", "why": "the bank says so"}),
+            ),
+            (Method::GET, "/v1/unknowns".to_owned(), json!(null)),
         ] {
             is_retry(&ask(&bed, method, &path, &body).await, code);
         }

@@ -7,3 +7,4 @@ mod bed;
 mod faults;
 mod refusals;
 mod runs;
+mod unknowns;

@@ -124,6 +124,43 @@ async fn cancellations_and_resumptions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn resolutions() {
+    let bed = Bed::new();
+    let path = bed.unknown(&["ann"]).await;
+    let key = bed.get(&path).await.body["effects"][0]["key"].as_str().unwrap().to_owned();
+    let with = |more: &str| format!(r#"{{"why": "the bank says so", {more}}}"#);
+    let long = "w".repeat(1_025);
+    let mut cases = bad_bodies();
+    cases.extend([
+        (r#"{"resolution": "try-again"}"#.into(), 422, "misfit", "`why`"),
+        (r#"{"resolution": "try-again", "why": null}"#.into(), 422, "misfit", "`why`"),
+        (r#"{"resolution": "try-again", "why": " \n"}"#.into(), 422, "misfit", "`why` says nothing"),
+        (format!(r#"{{"resolution": "try-again", "why": "{long}"}}"#), 422, "bad-value", "1024"),
+        (r#"{"why": "the bank says so"}"#.into(), 422, "misfit", "resolution"),
+        (with(r#""resolution": "maybe""#), 422, "misfit", "`resolution`"),
+        (with(r#""resolution": "TryAgain""#), 422, "misfit", "`resolution`"),
+        (with(r#""resolution": "succeeded""#), 422, "misfit", "`result` is missing"),
+        (with(r#""resolution": "succeeded", "result": nul"#), 400, "not-json", "line 1"),
+        (with(r#""resolution": "succeeded", "result": 1, "message": "no""#), 422, "misfit", "`message` belongs"),
+        (with(r#""resolution": "failed""#), 422, "misfit", "`message` is missing"),
+        (with(r#""resolution": "failed", "message": " ""#), 422, "misfit", "`message` says nothing"),
+        (with(r#""resolution": "failed", "message": 7"#), 422, "misfit", "`message`"),
+        (with(r#""resolution": "failed", "message": "no", "result": null"#), 422, "misfit", "`result` belongs"),
+        (with(&format!(r#""resolution": "failed", "message": "{long}""#)), 422, "bad-value", "1024"),
+        (with(r#""resolution": "try-again", "result": 1"#), 422, "misfit", "`result` belongs"),
+        (with(r#""resolution": "try-again", "message": "no""#), 422, "misfit", "`message` belongs"),
+        (with(r#""resolution": "try-again", "by": "root""#), 422, "misfit", "`by`"),
+    ]);
+    refuses(&bed, &format!("{path}/effects/{key}/resolve"), &cases).await;
+    let (before, upper, short, long) = (bed.all().await, key.to_uppercase(), &key[1..], format!("{key}0"));
+    for none in ["pay", "..", "%00", &upper, short, &long, "%2F", "%ff"] {
+        let answer = bed.post(&format!("{path}/effects/{none}/resolve"), with(r#""resolution": "try-again""#)).await;
+        answer.is_problem(400, "bad-name");
+    }
+    assert_eq!((bed.calls(), bed.all().await), (1, before));
+}
+
+#[tokio::test(start_paused = true)]
 async fn bodies_of_another_type() {
     let bed = Bed::new();
     let before = bed.all().await;
@@ -136,7 +173,8 @@ async fn bodies_of_another_type() {
         &["application/jsonx"],
         &["application/json", "text/plain"],
     ];
-    for path in ["/v1/runs", "/v1/runs/r1/signals", "/v1/runs/r1/cancel", "/v1/runs/r1/resume"] {
+    let resolve = format!("/v1/runs/r1/effects/{}/resolve", "0".repeat(32));
+    for path in ["/v1/runs", "/v1/runs/r1/signals", "/v1/runs/r1/cancel", "/v1/runs/r1/resume", &resolve] {
         for kinds in types {
             let mut request = request(Method::POST, path);
             for kind in kinds {
@@ -177,6 +215,21 @@ async fn queries() {
         answer.is_problem(400, "bad-query");
         answer.says(words);
     }
+    for (query, words) in [
+        ("limit=0", "1 to 1000"),
+        ("limit=1001", "1 to 1000"),
+        ("limit=x", "limit"),
+        ("after=", "after"),
+        ("after=parked", "after"),
+        ("after=completed:", "after"),
+        ("after=parked:nonsense", "after"),
+        ("after=%00:", "after"),
+        ("run=r1", "run"),
+    ] {
+        let answer = bed.get(&format!("/v1/unknowns?{query}")).await;
+        answer.is_problem(400, "bad-query");
+        answer.says(words);
+    }
     for query in
         ["from=-1", "from=x", "from=", "from=9223372036854775808", "from=18446744073709551616", "to=1", "from=1&from=2"]
     {
@@ -187,12 +240,14 @@ async fn queries() {
 
 /// All that can be asked of one run, each well-formed.
 async fn ask_all(bed: &Bed, path: &str) -> Vec<Answer> {
+    let answer = json!({"resolution": "try-again", "why": "the bank says so"});
     vec![
         bed.get(path).await,
         bed.get(&format!("{path}/history")).await,
         bed.post_json(&format!("{path}/signals"), &json!({"name": "answer", "payload": "x"})).await,
         bed.post_json(&format!("{path}/cancel"), &json!({})).await,
         bed.post_json(&format!("{path}/resume"), &json!({})).await,
+        bed.post_json(&format!("{path}/effects/{}/resolve", "0".repeat(32)), &answer).await,
     ]
 }
 
@@ -236,6 +291,7 @@ async fn runs_that_do_not_exist_or_have_ended() {
     answers[2].is_problem(409, "ended");
     answers[3].is_problem(409, "ended");
     answers[4].is_problem(409, "not-parked");
+    answers[5].is_problem(409, "ended");
     assert_eq!(bed.all().await, before);
 }
 
@@ -272,6 +328,8 @@ async fn routes_and_methods_that_do_not_exist() {
         (Method::DELETE, "/v1/runs", "GET,HEAD,POST"),
         (Method::PUT, "/v1/runs/r1", "GET,HEAD"),
         (Method::GET, "/v1/runs/r1/cancel", "POST"),
+        (Method::GET, "/v1/runs/r1/effects/x/resolve", "POST"),
+        (Method::POST, "/v1/unknowns", "GET,HEAD"),
         (Method::OPTIONS, "/v1/runs/r1/signals", "POST"),
         (Method::POST, "/v1/health", "GET,HEAD"),
     ] {
