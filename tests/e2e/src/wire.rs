@@ -34,21 +34,35 @@ pub(crate) enum When {
     After,
 }
 
-/// Kills whoever makes one request, once.
+/// One of a run's requests: the `nth` of its operation, from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) operation: String,
+    pub(crate) nth: usize,
+}
+
+/// Watches the requests that runners make for one run, and kills who makes a certain one, once.
 #[derive(Clone, Debug)]
 pub(crate) struct Trap {
-    /// Requests that hold one of these words are counted.
+    /// Requests that hold one of these words are the run's.
     pub(crate) words: Vec<String>,
-    /// The one to kill at, from 0.
-    pub(crate) nth: usize,
-    pub(crate) when: When,
+    /// Where to kill. `None`: nowhere.
+    pub(crate) at: Option<(Point, When)>,
 }
 
 /// A trap, and what it has seen.
 struct Set {
     trap: Trap,
-    seen: usize,
-    caught: Option<String>,
+    seen: Vec<Point>,
+    caught: bool,
+}
+
+/// What a trap has seen.
+pub(crate) struct Seen {
+    /// The run's requests, in order.
+    pub(crate) points: Vec<Point>,
+    /// Whether one was killed at.
+    pub(crate) caught: bool,
 }
 
 struct Shared {
@@ -86,41 +100,43 @@ impl Wire {
 
     /// Sets a trap, under a number that no other has.
     pub(crate) fn set(&self, number: usize, trap: Trap) {
-        self.shared.traps.lock().unwrap().insert(number, Set { trap, seen: 0, caught: None });
+        self.shared.traps.lock().unwrap().insert(number, Set { trap, seen: Vec::new(), caught: false });
     }
 
-    /// Takes a trap away. Answers the request that it has killed at.
-    pub(crate) fn lift(&self, number: usize) -> Option<String> {
-        self.shared.traps.lock().unwrap().remove(&number)?.caught
+    /// Takes a trap away. Answers what it has seen.
+    pub(crate) fn lift(&self, number: usize) -> Seen {
+        let set = self.shared.traps.lock().unwrap().remove(&number).expect("a trap of this number");
+        Seen { points: set.seen, caught: set.caught }
     }
 }
 
 impl Shared {
     /// Counts the request for each trap, and says whom to kill now, and when.
-    fn strike(&self, seen: &Seen, peer: SocketAddr) -> Option<(When, u32)> {
+    fn strike(&self, passing: &Passing, peer: SocketAddr) -> Option<(When, u32)> {
         let mut traps = self.traps.lock().unwrap();
         let mut strike = None;
-        let armed = traps.values_mut().filter(|set| set.caught.is_none());
-        for set in armed.filter(|set| set.trap.words.iter().any(|word| seen.holds(word))) {
+        for set in traps.values_mut().filter(|set| set.trap.words.iter().any(|word| passing.holds(word))) {
             let Some(runner) = process::of_connection(peer).filter(|pid| process::is_runner(*pid)) else { continue };
-            if set.seen == set.trap.nth {
-                set.caught = Some(seen.operation.clone());
-                strike = Some((set.trap.when, runner));
+            let nth = set.seen.iter().filter(|point| point.operation == passing.operation).count();
+            let here = Point { operation: passing.operation.clone(), nth };
+            if let Some((_, when)) = set.trap.at.as_ref().filter(|(at, _)| !set.caught && *at == here) {
+                set.caught = true;
+                strike = Some((*when, runner));
             }
-            set.seen += 1;
+            set.seen.push(here);
         }
         strike
     }
 }
 
-/// A request that came by.
-struct Seen {
+/// A request that comes by.
+struct Passing {
     operation: String,
     uri: String,
     body: Bytes,
 }
 
-impl Seen {
+impl Passing {
     fn new(parts: &Parts, body: Bytes) -> Self {
         let target = parts.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation = match target.and_then(|target| target.rsplit('.').next()) {
@@ -151,9 +167,9 @@ async fn pass(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_MAX).await else { return failed("the body did not come") };
-    let seen = Seen::new(&parts, body.clone());
-    *shared.counts.lock().unwrap().entry(seen.operation.clone()).or_default() += 1;
-    let strike = shared.strike(&seen, peer);
+    let passing = Passing::new(&parts, body.clone());
+    *shared.counts.lock().unwrap().entry(passing.operation.clone()).or_default() += 1;
+    let strike = shared.strike(&passing, peer);
     if let Some((When::Before, runner)) = strike {
         process::kill(runner).await;
         return failed("whoever asked has been killed");
