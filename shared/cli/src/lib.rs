@@ -1,9 +1,11 @@
 //! # stepwell-cli: the program `stepwell`
 //!
 //! **What lives here:** the one binary: its arguments (`args`), where runs are (`backend`: a folder, or with the feature
-//! `aws` a stack on AWS), its commands (`commands`, a file each), what they show (`view`), the only place that prints (`output`), and what each exit code means (`errors`).
+//! `aws` a stack on AWS), its commands (`commands`, a file each), what they show to people (`view`), the only place that
+//! prints (`output`), and what each exit code means (`errors`).
 //!
-//! **What must not live here:** anything about how a run moves (that is the engine's), and anything a workflow author needs.
+//! **What must not live here:** anything about how a run moves (that is the engine's), anything a workflow author needs, and
+//! the JSON of what both this program and the API show (that is `stepwell_http::view`).
 //! A command takes arguments, asks `stepwell_engine::Client` or starts a `Worker`, and shows the answer.
 //!
 //! Data goes to stdout, words for people to stderr. With `--json`, stdout is exactly one JSON object or array, an error

@@ -23,6 +23,8 @@ pub(crate) fn start(cli: &Cli) {
         | Command::Resolve(_)
         | Command::Workflows => "warn",
     };
+    // Credentials are looked for in many places, and each that has none says so at length. `doctor` says it in one line.
+    let usual = format!("{usual},aws_config=error");
     let filter = EnvFilter::try_from_env("STEPWELL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let colours = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours);

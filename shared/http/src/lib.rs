@@ -1,7 +1,7 @@
 //! # stepwell-http: the API as one router
 //!
 //! **What lives here:** the routes under `/v1` ([`router`]), who may use them ([`Access`], [`Actor`]), what is taken from a
-//! request and how it is checked, the JSON of the answers (the words of the CLI's `--json`), and errors as
+//! request and how it is checked, the JSON of the answers ([`view`]: the words of the CLI's `--json` too), and errors as
 //! `application/problem+json`, with one table from codes to statuses.
 //!
 //! **What must not live here:** a server, a port, TLS, anything of one cloud: whoever hosts the router brings those. No
@@ -39,7 +39,7 @@ mod request;
 mod runs;
 mod surround;
 mod unknowns;
-mod view;
+pub mod view;
 
 pub use access::{Access, AccessError, Actor};
 

@@ -15,7 +15,7 @@ use stepwell_ports::{Clock, ListQuery, StoreError};
 use crate::access::By;
 use crate::problem::Problem;
 use crate::request::{Asked, Body, IdempotencyKey, OfRun};
-use crate::view::{CancelAnswerView, EntryView, HistoryView, PageView, RunView};
+use crate::view::{CancelAnswerView, EntryView, HistoryView, PageView, Reach, RunView};
 
 /// Runs of a page when nobody says how many.
 const PAGE_DEFAULT: usize = 50;
@@ -85,7 +85,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(State(client): State<Client>, OfRun(run): OfRun) -> Result<Answer<RunView>, Problem> {
     let checkpoint = client.get(&run).await?;
     // Leases are compared with the machine's time, as workers do.
-    Ok(Answer(RunView::load(&client, &checkpoint, SystemClock.now()).await?))
+    Ok(Answer(RunView::load(&client, &checkpoint, SystemClock.now(), Reach::Answer).await?))
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,6 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use futures_util::future::join_all;
 use serde::{Deserialize, Deserializer, Serialize};
 use stepwell_core::decide::{Resolution, Resolve};
 use stepwell_core::limits::PAGE_MAX;
@@ -14,9 +13,6 @@ use crate::access::By;
 use crate::problem::Problem;
 use crate::request::{Asked, Body, OfEffect};
 use crate::view::{UnknownView, UnknownsView};
-
-/// Statuses whose runs may have made effects, those first that stand still for want of an answer.
-const STATUSES: [Phase; 4] = [Phase::Parked, Phase::Retrying, Phase::Waiting, Phase::Running];
 
 /// Runs of a page when nobody says how many.
 const PAGE_DEFAULT: usize = 50;
@@ -50,7 +46,7 @@ pub(crate) async fn list(
         return Err(Problem::fix("bad-query", detail));
     }
     let mut place = match after {
-        None => Some(Place { status: STATUSES[0], after: None }),
+        None => Some(Place { status: UnknownView::STATUSES[0], after: None }),
         Some(token) => Some(Place::parse(&token).ok_or_else(no_such_page)?),
     };
     let (mut unknowns, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
@@ -62,16 +58,11 @@ pub(crate) async fn list(
             listed => listed?,
         };
         looked_at += page.items.len();
-        for loaded in join_all(page.items.iter().map(|summary| client.get(&summary.run))).await {
-            let run = match loaded {
-                Err(ClientError::NoSuchRun(_)) => continue,
-                loaded => loaded?,
-            };
-            for unknown in UnknownView::of(&run) {
-                let shown = Json::of(&unknown).map_err(Problem::defect)?;
-                bytes += shown.text().len();
-                unknowns.push(shown);
-            }
+        let runs: Vec<RunId> = page.items.into_iter().map(|summary| summary.run).collect();
+        for unknown in UnknownView::of_each(&client, &runs).await? {
+            let shown = Json::of(&unknown).map_err(Problem::defect)?;
+            bytes += shown.text().len();
+            unknowns.push(shown);
         }
         place = match page.next {
             Some(next) => Some(Place { status, after: Some(next) }),
@@ -83,7 +74,7 @@ pub(crate) async fn list(
 
 impl Place {
     fn following(status: Phase) -> Option<Self> {
-        let status = *STATUSES.iter().skip_while(|known| **known != status).nth(1)?;
+        let status = *UnknownView::STATUSES.iter().skip_while(|known| **known != status).nth(1)?;
         Some(Self { status, after: None })
     }
 
@@ -93,7 +84,7 @@ impl Place {
 
     fn parse(token: &str) -> Option<Self> {
         let (status, after) = token.split_once(':')?;
-        let status = Phase::parse(status).filter(|status| STATUSES.contains(status))?;
+        let status = Phase::parse(status).filter(|status| UnknownView::STATUSES.contains(status))?;
         Some(Self { status, after: Some(after.to_owned()).filter(|after| !after.is_empty()) })
     }
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use serde::Serialize;
+use stepwell_http::view::At;
 use stepwell_local::DeadLetter;
 
 use crate::args::{self, Cli};
 use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
-use crate::view::{At, count};
+use crate::view::count;
 
 #[derive(Serialize)]
 #[serde(transparent)]

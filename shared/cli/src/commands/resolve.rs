@@ -7,14 +7,15 @@ use stepwell::Registry;
 use stepwell_core::decide::{Resolution, Resolve};
 use stepwell_core::{Checkpoint, EffectKey, ParkReason, Payload, RunId, Status};
 use stepwell_engine::Client;
+use stepwell_http::view::{At, UnknownView};
 
 use crate::args::{self, Cli};
-use crate::backend::{Backend, now};
+use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::input;
 use crate::output::Output;
 use crate::program;
-use crate::view::{At, UnknownView, count};
+use crate::view::count;
 
 #[derive(Serialize)]
 struct ResolveView<'a> {
@@ -58,7 +59,7 @@ async fn then(client: &Client, run: &RunId, settled: &EffectKey) -> String {
 
 fn fate(after: &Checkpoint, settled: &EffectKey) -> String {
     let Checkpoint { run, progress, .. } = after;
-    let others = UnknownView::of(after, now()).iter().filter(|unknown| unknown.key != *settled).count() as u64;
+    let others = UnknownView::of(after).iter().filter(|unknown| unknown.key != *settled).count() as u64;
     match &progress.status {
         Status::Parked { reason: ParkReason::UnknownOutcome { .. }, .. } if others > 0 => {
             let (others, name) = (count(others, "other effect"), program::name());

@@ -2,24 +2,21 @@
 
 use stepwell::Registry;
 use stepwell_core::Revision;
+use stepwell_http::view::EntryView;
 
 use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
-use crate::view::{Contents, EntryView, RunView};
+use crate::view::{Contents, ShownRun};
 
 pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exit, CliError> {
     let backend = Backend::open_existing(cli).await?;
     let client = backend.client(Registry::new());
     let run = client.get(&args.run).await?;
-    let history = if args.history {
-        let entries = client.history(&args.run, Revision(0)).await?;
-        Some(entries.iter().map(EntryView::from).collect())
-    } else {
-        None
-    };
-    let mut view = RunView::load(&client, &run, history, now()).await;
+    let history = if args.history { Some(client.history(&args.run, Revision(0)).await?) } else { None };
+    let mut view = ShownRun::load(&client, &run, now()).await?;
+    view.history = history.as_deref().map(|entries| entries.iter().map(EntryView::from).collect());
     if args.state {
         let contents = Contents { client: &client, ports: backend.ports(), run: &args.run };
         view = view.in_full(&contents).await;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use stepwell_core::{Checkpoint, Phase, RunId, Status, WorkflowName};
 use stepwell_engine::{Client, ClientError, StartRequest, Started};
+use stepwell_http::view::Value;
 
 use crate::args::{self, Cli};
 use crate::backend::Backend;
@@ -12,7 +13,7 @@ use crate::errors::{CliError, Exit};
 use crate::input;
 use crate::output::{Output, say};
 use crate::program;
-use crate::view::Value;
+use crate::view::Text;
 use crate::workflows::Workflows;
 
 #[derive(Serialize)]
@@ -125,7 +126,7 @@ impl fmt::Display for StartedView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.end {
             Some(EndView { output: Some(Value::Here(output)), .. }) => f.write_str(output.text()),
-            Some(EndView { output: Some(lost), .. }) => lost.fmt(f),
+            Some(EndView { output: Some(lost), .. }) => Text(lost).fmt(f),
             None | Some(EndView { output: None, .. }) => self.run.fmt(f),
         }
     }

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
 use stepwell::Registry;
-use stepwell_core::{Phase, RunId};
-use stepwell_engine::{Client, ClientError};
+use stepwell_core::RunId;
+use stepwell_engine::Client;
+use stepwell_http::view::UnknownView;
 use stepwell_ports::ListQuery;
 
 use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
-use crate::view::{UnknownView, UnknownsView, count};
-
-/// Statuses whose runs may have made effects, those first that stand still for want of an answer.
-const STATUSES: [Phase; 4] = [Phase::Parked, Phase::Retrying, Phase::Waiting, Phase::Running];
+use crate::view::{ShownUnknowns, count};
 
 /// Runs of one look: they are loaded side by side.
 const RUNS_AT_ONCE: usize = 16;
@@ -23,13 +20,13 @@ const RUNS_AT_ONCE: usize = 16;
 pub(super) async fn run(cli: &Cli, args: &args::Unknowns, out: Output) -> Result<Exit, CliError> {
     let client = Backend::open_existing(cli).await?.client(Registry::new());
     let (unknowns, more) = match &args.run {
-        Some(run) => (UnknownView::of(&client.get(run).await?, now()), false),
+        Some(run) => (UnknownView::of(&client.get(run).await?), false),
         None => look(&client, args.limit).await?,
     };
     if unknowns.is_empty() && !out.is_json() {
         say("no effect is open");
     } else {
-        out.data(&UnknownsView(unknowns))?;
+        out.data(&ShownUnknowns { unknowns, now: now() })?;
     }
     if more {
         let looked_at = count(args.limit as u64, "run");
@@ -42,7 +39,7 @@ pub(super) async fn run(cli: &Cli, args: &args::Unknowns, out: Output) -> Result
 /// missed: it is there next time.
 async fn look(client: &Client, limit: usize) -> Result<(Vec<UnknownView>, bool), CliError> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-    for status in STATUSES {
+    for status in UnknownView::STATUSES {
         let mut query = ListQuery { phase: Some(status), limit: RUNS_AT_ONCE, ..ListQuery::default() };
         loop {
             let page = client.list(&query).await?;
@@ -51,13 +48,7 @@ async fn look(client: &Client, limit: usize) -> Result<(Vec<UnknownView>, bool),
             let room = limit - seen.len();
             let more = new.len() > room;
             new.truncate(room);
-            for loaded in join_all(new.iter().map(|run| client.get(run))).await {
-                match loaded {
-                    Ok(run) => found.extend(UnknownView::of(&run, now())),
-                    Err(ClientError::NoSuchRun(_)) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            found.extend(UnknownView::of_each(client, &new).await?);
             seen.extend(new);
             if more {
                 return Ok((found, true));

@@ -2,10 +2,11 @@
 
 use stepwell_core::{BlobRef, Json, LogId, Payload, RunId};
 use stepwell_engine::{Client, Ports};
+use stepwell_http::view::Value;
 
 use serde_json::{Map, Value as Tree, json};
 
-use super::Value;
+use super::Text;
 
 /// Bytes of one text or blob that are shown.
 const VALUE_BYTES_SHOWN: usize = 64 * 1024;
@@ -118,7 +119,7 @@ fn unreadable(error: &impl std::fmt::Display) -> Tree {
 /// Shows a value to people: a field a line, texts as they read.
 pub(super) fn write_tree(f: &mut std::fmt::Formatter<'_>, value: &Value) -> std::fmt::Result {
     match value {
-        Value::Lost { .. } => write!(f, "\n  {value}"),
+        Value::Apart { .. } | Value::Lost { .. } => write!(f, "\n  {}", Text(value)),
         Value::Here(json) => match json.parse() {
             Ok(tree) => write_at(f, &tree, 1),
             Err(_) => write!(f, "\n  {}", json.text()),

@@ -1,25 +1,26 @@
-//! What is shown, as JSON (`Serialize`) and for people (`Display`).
+//! What is shown for people (`Display`). As JSON it is shown by [`stepwell_http::view`], in the words of the API.
 
 mod contents;
 mod findings;
 mod history;
+mod list;
 mod run;
 mod unknown;
 
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
-use serde::{Serialize, Serializer};
-use stepwell_core::{Json, Payload, Phase, Timestamp};
-use stepwell_engine::Client;
+use serde::Serialize;
+use stepwell_core::Phase;
+use stepwell_http::view::Value;
 
 pub(crate) use contents::Contents;
 pub(crate) use findings::{Finding, FindingsView, Standing};
-pub(crate) use history::EntryView;
-pub(crate) use run::RunView;
+pub(crate) use history::live;
+pub(crate) use run::ShownRun;
+pub(crate) use unknown::ShownUnknowns;
 #[cfg(test)]
 pub(crate) use unknown::tests as unknown_tests;
-pub(crate) use unknown::{UnknownView, UnknownsView};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -27,49 +28,17 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 /// Characters of a value that people are shown.
 const VALUE_CHARS_SHOWN: usize = 400;
 
-/// A point in time, in RFC 3339.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct At(pub(crate) Timestamp);
+/// What people are shown of something. As JSON it is what it is.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a, T>(pub(crate) &'a T);
 
-impl fmt::Display for At {
+impl fmt::Display for Text<'_, Value> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = i64::try_from(self.0.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        match time {
-            Some(time) => f.pad(&format!("{time:.3}")),
-            // After the year 9999.
-            None => f.pad(&self.0.to_string()),
-        }
-    }
-}
-
-impl Serialize for At {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-/// A stored value, or why it cannot be read: the rest is shown all the same.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Value {
-    Here(Json),
-    Lost { unreadable: String },
-}
-
-impl Value {
-    pub(crate) async fn load(client: &Client, payload: &Payload) -> Self {
-        match client.value(payload).await {
-            Ok(json) => Self::Here(json),
-            Err(error) => Self::Lost { unreadable: error.to_string() },
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::Here(json) => json.text(),
-            Self::Lost { unreadable } => return write!(f, "cannot be read: {unreadable}"),
+        let text = match self.0 {
+            Value::Here(json) => json.text(),
+            Value::Apart { stored_apart } => return write!(f, "stored apart, {}", Bytes(*stored_apart)),
+            Value::Lost { unreadable } => return write!(f, "cannot be read: {unreadable}"),
         };
         match text.char_indices().nth(VALUE_CHARS_SHOWN) {
             Some((end, _)) => write!(f, "{}… ({} bytes, all of it with --json)", &text[..end], text.len()),
@@ -123,20 +92,17 @@ pub(crate) fn count(number: u64, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use stepwell_core::Json;
 
-    #[test]
-    fn times_are_rfc_3339() {
-        assert_eq!(At(Timestamp(1_700_000_000_123)).to_string(), "2023-11-14T22:13:20.123Z");
-        assert_eq!(At(Timestamp(u64::MAX)).to_string(), format!("{} ms", u64::MAX));
-    }
+    use super::*;
 
     #[test]
     fn a_long_value_is_cut_at_a_character_and_says_so() {
         let long = Json::of(&"ü".repeat(1_000)).unwrap();
-        let text = Value::Here(long).to_string();
+        let text = Text(&Value::Here(long)).to_string();
         assert!(text.starts_with("\"üü") && text.ends_with("ü… (2002 bytes, all of it with --json)"), "{text}");
-        assert_eq!(Value::Here(Json::of(&[1]).unwrap()).to_string(), "[1]");
+        assert_eq!(Text(&Value::Here(Json::of(&[1]).unwrap())).to_string(), "[1]");
+        assert_eq!(Text(&Value::Apart { stored_apart: 2_500_000 }).to_string(), "stored apart, 2.5 MB");
     }
 
     #[test]

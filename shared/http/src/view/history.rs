@@ -16,26 +16,39 @@ pub(crate) struct HistoryView {
     pub(crate) next: Option<u64>,
 }
 
-#[derive(Serialize)]
-pub(crate) struct EntryView<'a> {
-    revision: u64,
-    at: At,
-    step: &'a str,
-    what: &'static str,
-    took_ms: u64,
-    failed_attempts: u32,
-    effects: Vec<EffectLineView>,
+/// One commit.
+#[derive(Debug, Serialize)]
+pub struct EntryView<'a> {
+    /// The run's revision after it.
+    pub revision: u64,
+    /// When it was made.
+    pub at: At,
+    /// The step that it belongs to.
+    pub step: &'a str,
+    /// What it was, in the history's own word.
+    pub what: &'static str,
+    /// How long the attempt took, in milliseconds.
+    pub took_ms: u64,
+    /// Failed attempts of this step so far.
+    pub failed_attempts: u32,
+    /// Effects of the step that has ended.
+    pub effects: Vec<EffectLineView>,
+    /// An error, a reason, a migration, or who did it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'a str>,
+    pub note: Option<&'a str>,
 }
 
 /// An effect as the history knows it.
-#[derive(Serialize)]
-pub(crate) struct EffectLineView {
-    name: String,
-    class: &'static str,
-    outcome: &'static str,
-    attempts: u32,
+#[derive(Debug, Serialize)]
+pub struct EffectLineView {
+    /// Its name in the workflow.
+    pub name: String,
+    /// What the outside promises about being asked twice.
+    pub class: &'static str,
+    /// How it ended.
+    pub outcome: &'static str,
+    /// Calls that were made.
+    pub attempts: u32,
 }
 
 impl From<&EffectLine> for EffectLineView {

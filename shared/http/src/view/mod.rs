@@ -1,36 +1,43 @@
-//! What is shown, in the words of the CLI's `--json`.
+//! What is shown of runs, as JSON. These are the words of the API and of the CLI's `--json`: they stand here once.
+//!
+//! **What lives here:** the types that are serialised, and how each is made of what the engine knows. They can be read
+//! too, for whoever shows them to people: the CLI keeps the words for those.
+//!
+//! A run's values may be large, and may lie in blobs: [`Reach`] says which of them are read.
 
 mod history;
+mod list;
 mod run;
 mod unknown;
+mod value;
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use stepwell_core::{Json, Payload, Phase, RunId, Timestamp, WorkflowName};
-use stepwell_engine::{Client, Remedy};
-use stepwell_ports::{Page, RunSummary};
+use stepwell_core::Timestamp;
 
-use crate::problem::Problem;
-
-pub(crate) use history::{EntryView, HistoryView};
-pub(crate) use run::{CancelAnswerView, RunView};
-pub(crate) use unknown::{UnknownView, UnknownsView};
-
-/// The largest value that is shown. A Lambda function answers with 6 MB at most, in which quotes count double.
-const VALUE_BYTES_SHOWN: u64 = 2 * 1024 * 1024;
+pub(crate) use history::HistoryView;
+pub use history::{EffectLineView, EntryView};
+pub use list::{PageView, SummaryView};
+pub use run::{
+    CancelAnswerView, CancelView, CertificateView, DetailView, EffectView, FailureView, OutcomeView, RunView,
+    SignalView, TroubleView, UsageView, WorkerView,
+};
+pub(crate) use unknown::UnknownsView;
+pub use unknown::{UnknownView, wants_an_answer};
+pub use value::{Reach, Value};
 
 /// A point in time, in RFC 3339.
-#[derive(Clone, Copy)]
-pub(crate) struct At(pub(crate) Timestamp);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At(pub Timestamp);
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = i64::try_from(self.0.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         match time {
-            Some(time) => write!(f, "{time:.3}"),
+            Some(time) => f.pad(&format!("{time:.3}")),
             // After the year 9999.
-            None => write!(f, "{}", self.0),
+            None => f.pad(&self.0.to_string()),
         }
     }
 }
@@ -38,77 +45,6 @@ impl fmt::Display for At {
 impl Serialize for At {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
-    }
-}
-
-/// A stored value, or why it is not here: the rest is shown all the same.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum Value {
-    Here(Json),
-    /// In a blob that was not read, of this many bytes.
-    Apart {
-        stored_apart: u64,
-    },
-    Lost {
-        unreadable: &'static str,
-    },
-}
-
-impl Value {
-    /// What the checkpoint itself holds: showing a run reads one item, however many values it has.
-    fn of(payload: &Payload) -> Self {
-        match payload {
-            Payload::Inline(json) => Self::Here(json.clone()),
-            Payload::Blob(blob) => Self::Apart { stored_apart: blob.size },
-        }
-    }
-
-    /// The value, read from its blob if it has one.
-    async fn load(client: &Client, payload: &Payload) -> Result<Self, Problem> {
-        if let Payload::Blob(blob) = payload
-            && blob.size > VALUE_BYTES_SHOWN
-        {
-            return Ok(Self::of(payload));
-        }
-        match client.value(payload).await {
-            Ok(json) => Ok(Self::Here(json)),
-            Err(error) => match error.remedy() {
-                Remedy::Retry => Err(error.into()),
-                Remedy::FixTheInput | Remedy::CallAPerson => {
-                    tracing::error!(%error, "a value cannot be read");
-                    Ok(Self::Lost { unreadable: "it is missing or was altered; a person has to look" })
-                }
-            },
-        }
-    }
-}
-
-#[derive(Serialize)]
-pub(crate) struct PageView {
-    runs: Vec<SummaryView>,
-    next: Option<String>,
-}
-
-#[derive(Serialize)]
-struct SummaryView {
-    run: RunId,
-    workflow: WorkflowName,
-    status: Phase,
-    started_at: At,
-    wakes_at: Option<At>,
-}
-
-impl From<Page<RunSummary>> for PageView {
-    fn from(page: Page<RunSummary>) -> Self {
-        let view = |RunSummary { run, workflow, phase, started_at, wakes_at }| SummaryView {
-            run,
-            workflow,
-            status: phase,
-            started_at: At(started_at),
-            wakes_at: wakes_at.map(At),
-        };
-        Self { runs: page.items.into_iter().map(view).collect(), next: page.next }
     }
 }
 

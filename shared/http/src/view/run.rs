@@ -7,166 +7,268 @@ use stepwell_core::{
     CancelRequest, Certificate, Checkpoint, Class, EffectRecord, Failure, Lease, Letter, Outcome, Phase, Place,
     Progress, RunId, Status, Timestamp, Trouble, Usage, Wait, WorkflowName,
 };
-use stepwell_engine::Client;
+use stepwell_engine::{Client, ClientError};
 
 use super::history::EffectLineView;
-use super::{At, Value};
-use crate::problem::Problem;
+use super::{At, Reach, Value};
 
-/// One run. Its output is read; of its other values, what the checkpoint holds.
-#[derive(Serialize)]
-pub(crate) struct RunView {
-    run: RunId,
-    workflow: WorkflowName,
-    version: u32,
-    status: Phase,
-    step: String,
-    steps: u64,
-    step_limit: u64,
-    started_at: At,
-    since: At,
+/// One run.
+#[derive(Debug, Serialize)]
+pub struct RunView {
+    /// Which it is.
+    pub run: RunId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// The version of the workflow that its state is of.
+    pub version: u32,
+    /// Where it stands.
+    pub status: Phase,
+    /// The step that it is at.
+    pub step: String,
+    /// Steps that have ended.
+    pub steps: u64,
+    /// Steps after which it stops and waits for a person.
+    pub step_limit: u64,
+    /// When it was started.
+    pub started_at: At,
+    /// When it came to stand as it does: its last commit, or its start.
+    pub since: At,
+    /// When it goes on by itself, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    wakes_at: Option<At>,
+    pub wakes_at: Option<At>,
+    /// Who works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<WorkerView>,
-    detail: DetailView,
+    pub worker: Option<WorkerView>,
+    /// What only its status has.
+    pub detail: DetailView,
+    /// The request to cancel it that stands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cancel: Option<CancelView>,
+    pub cancel: Option<CancelView>,
+    /// What has gone wrong in its step so far.
     #[serde(skip_serializing_if = "Option::is_none")]
-    trouble: Option<TroubleView>,
+    pub trouble: Option<TroubleView>,
     /// The input while the run has not begun, then the state.
     #[serde(skip_serializing_if = "Option::is_none")]
-    input: Option<Value>,
+    pub input: Option<Value>,
+    /// The state, once the run has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<Value>,
-    signals: Vec<SignalView>,
-    effects: Vec<EffectView>,
-    effects_stored_apart: u64,
-    usage: UsageView,
+    pub state: Option<Value>,
+    /// Signals that were not consumed yet.
+    pub signals: Vec<SignalView>,
+    /// Effects of this visit of the step, then those that are kept for the whole run.
+    pub effects: Vec<EffectView>,
+    /// How many older effects are stored apart.
+    pub effects_stored_apart: u64,
+    /// What it has used.
+    pub usage: UsageView,
 }
 
-#[derive(Serialize)]
-struct WorkerView {
-    id: String,
-    since: At,
-    lease_until: At,
+/// Who works on a run.
+#[derive(Debug, Serialize)]
+pub struct WorkerView {
+    /// The worker.
+    pub id: String,
+    /// Since when it holds the run without a break.
+    pub since: At,
+    /// Until when.
+    pub lease_until: At,
 }
 
 /// What only some statuses have.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum DetailView {
+pub enum DetailView {
+    /// It has not begun.
     Created,
+    /// It can go on.
     Running,
-    Waiting { signals: Vec<String>, until: Option<At> },
-    Retrying { at: At },
-    Parked { code: &'static str, reason: String },
-    Completed { output: Value },
+    /// It waits.
+    Waiting {
+        /// The signals that it waits for, any of them.
+        signals: Vec<String>,
+        /// Until when it waits.
+        until: Option<At>,
+    },
+    /// Its step has failed, and is tried again.
+    Retrying {
+        /// When.
+        at: At,
+    },
+    /// It stands still until a person acts.
+    Parked {
+        /// Why, for programs.
+        code: &'static str,
+        /// Why, for people.
+        reason: String,
+    },
+    /// It has ended as it should.
+    Completed {
+        /// With this.
+        output: Value,
+    },
+    /// It has failed for good.
     Failed(FailureView),
+    /// It was cancelled.
     Cancelled(CertificateView),
 }
 
-#[derive(Serialize)]
-struct FailureView {
-    kind: &'static str,
-    code: Option<String>,
-    message: String,
+/// Why something failed.
+#[derive(Debug, Serialize)]
+pub struct FailureView {
+    /// What kind of failure it is.
+    pub kind: &'static str,
+    /// The workflow's own code for it.
+    pub code: Option<String>,
+    /// The reason, for people.
+    pub message: String,
 }
 
-#[derive(Serialize)]
-struct CertificateView {
-    confirmed: u64,
-    failed: u64,
-    uncertain: Vec<EffectLineView>,
-    unfinished_step: String,
+/// What a cancelled run has done, and may have done.
+#[derive(Debug, Serialize)]
+pub struct CertificateView {
+    /// Effects that have happened.
+    pub confirmed: u64,
+    /// Effects that the outside refused for good.
+    pub failed: u64,
+    /// Effects that may have happened.
+    pub uncertain: Vec<EffectLineView>,
+    /// The step in which it ended.
+    pub unfinished_step: String,
     /// Since when a worker that died may have called the outside.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_attempt: Option<At>,
+    pub lost_attempt: Option<At>,
 }
 
-#[derive(Serialize)]
-pub(crate) struct CancelView {
-    by: String,
-    why: Option<String>,
-    at: At,
+/// A request to cancel a run.
+#[derive(Debug, Serialize)]
+pub struct CancelView {
+    /// Who asked.
+    pub by: String,
+    /// Why.
+    pub why: Option<String>,
+    /// When.
+    pub at: At,
 }
 
 /// What became of a request to cancel: the one that stands, and whether that is this one.
-#[derive(Serialize)]
-pub(crate) struct CancelAnswerView {
-    pub(crate) run: RunId,
-    pub(crate) new: bool,
+#[derive(Debug, Serialize)]
+pub struct CancelAnswerView {
+    /// The run that is to end.
+    pub run: RunId,
+    /// Whether nobody had asked before.
+    pub new: bool,
+    /// The request that stands.
     #[serde(flatten)]
-    pub(crate) request: CancelView,
+    pub request: CancelView,
 }
 
-#[derive(Serialize)]
-struct TroubleView {
-    failed_attempts: u32,
-    incompatible: u32,
-    since: At,
-    last: FailureView,
+/// What has gone wrong in a step so far.
+#[derive(Debug, Serialize)]
+pub struct TroubleView {
+    /// Attempts of the step that have failed.
+    pub failed_attempts: u32,
+    /// Turns by code that does not know the run's workflow, version or step.
+    pub incompatible: u32,
+    /// When the first failed.
+    pub since: At,
+    /// The last failure.
+    pub last: FailureView,
 }
 
 /// A signal that was not consumed yet.
-#[derive(Serialize)]
-struct SignalView {
-    id: String,
-    name: String,
-    at: At,
-    payload: Value,
+#[derive(Debug, Serialize)]
+pub struct SignalView {
+    /// Which it is.
+    pub id: String,
+    /// Its name in the workflow.
+    pub name: String,
+    /// When it was delivered.
+    pub at: At,
+    /// What it says.
+    pub payload: Value,
 }
 
-#[derive(Serialize)]
-struct EffectView {
-    name: String,
-    class: &'static str,
+/// An effect, as the journal or the ledger has it.
+#[derive(Debug, Serialize)]
+pub struct EffectView {
+    /// Its name in the workflow.
+    pub name: String,
+    /// What the outside promises about being asked twice.
+    pub class: &'static str,
+    /// How long the other side keeps the key, in milliseconds, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    key_kept_ms: Option<u64>,
-    key: String,
-    of_run: bool,
-    attempts: u32,
-    outcome: OutcomeView,
+    pub key_kept_ms: Option<u64>,
+    /// By which the other side and [`Client::resolve`] know it.
+    pub key: String,
+    /// Whether it is made once in the whole run, not once in a visit of its step.
+    pub of_run: bool,
+    /// Calls that were made.
+    pub attempts: u32,
+    /// How it ended.
+    pub outcome: OutcomeView,
 }
 
-#[derive(Serialize)]
+/// How an effect ended.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum OutcomeView {
+pub enum OutcomeView {
+    /// It has happened.
     Succeeded {
+        /// What it answered.
         result: Value,
     },
+    /// It has not happened.
     Failed(FailureView),
+    /// It may have happened.
     Unknown {
+        /// Since when nobody knows.
         since: At,
         /// When its last call gave up waiting, at the latest: before that it may still land.
         #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<At>,
+        /// Why nobody knows.
         evidence: String,
     },
 }
 
-#[derive(Serialize)]
-struct UsageView {
-    writes: u64,
-    bytes: u64,
-    effects_made: u64,
-    effects_skipped: u64,
-    effects_confirmed: u64,
-    effects_failed: u64,
-    step_ms: u64,
+/// What a run has used.
+#[derive(Debug, Serialize)]
+pub struct UsageView {
+    /// Conditional writes of its checkpoint by workers.
+    pub writes: u64,
+    /// Bytes handed to the store.
+    pub bytes: u64,
+    /// Effects that were called.
+    pub effects_made: u64,
+    /// Effects that were answered from the record instead.
+    pub effects_skipped: u64,
+    /// Effects that have happened.
+    pub effects_confirmed: u64,
+    /// Effects that the outside refused for good.
+    pub effects_failed: u64,
+    /// Time in steps, in milliseconds.
+    pub step_ms: u64,
 }
 
 impl RunView {
-    /// A run as it stands now.
+    /// A run as it stands now, with the values that are within reach.
     ///
     /// # Errors
-    /// When its output cannot be read now.
-    pub(crate) async fn load(client: &Client, run: &Checkpoint, now: Timestamp) -> Result<Self, Problem> {
+    /// With [`Reach::Answer`], when its output cannot be read now.
+    pub async fn load(client: &Client, run: &Checkpoint, now: Timestamp, reach: Reach) -> Result<Self, ClientError> {
         let progress = &run.progress;
         let (input, state) = match &progress.place {
-            Place::Fresh { input } => (Some(Value::of(input)), None),
-            Place::At { state, .. } => (None, Some(Value::of(state))),
+            Place::Fresh { input } => (Some(reach.other(client, input).await), None),
+            Place::At { state, .. } => (None, Some(reach.other(client, state).await)),
         };
+        let mut signals = Vec::new();
+        for letter in &run.mailbox.letters {
+            signals.push(SignalView::load(client, letter, reach).await);
+        }
+        let mut effects = Vec::new();
+        for record in progress.journal.iter().chain(&progress.ledger) {
+            effects.push(EffectView::load(client, record, reach).await);
+        }
         Ok(Self {
             run: run.run.clone(),
             workflow: run.workflow.clone(),
@@ -179,13 +281,13 @@ impl RunView {
             since: At(since(run)),
             wakes_at: run.wakes_at().map(At),
             worker: run.hold.lease.as_ref().filter(|lease| lease.until > now).map(WorkerView::from),
-            detail: DetailView::load(client, &progress.status).await?,
+            detail: DetailView::load(client, &progress.status, reach).await?,
             cancel: run.cancel.as_ref().map(CancelView::from),
             trouble: progress.trouble.as_ref().map(TroubleView::from),
             input,
             state,
-            signals: run.mailbox.letters.iter().map(SignalView::from).collect(),
-            effects: progress.journal.iter().chain(&progress.ledger).map(EffectView::from).collect(),
+            signals,
+            effects,
             effects_stored_apart: progress.spilled,
             usage: progress.usage.into(),
         })
@@ -200,7 +302,7 @@ fn since(run: &Checkpoint) -> Timestamp {
 }
 
 impl DetailView {
-    async fn load(client: &Client, status: &Status) -> Result<Self, Problem> {
+    async fn load(client: &Client, status: &Status, reach: Reach) -> Result<Self, ClientError> {
         Ok(match status {
             Status::Created => Self::Created,
             Status::Running => Self::Running,
@@ -209,24 +311,26 @@ impl DetailView {
             }
             Status::Retrying { at } => Self::Retrying { at: At(*at) },
             Status::Parked { reason, .. } => Self::Parked { code: reason.code(), reason: reason.to_string() },
-            Status::Completed { output, .. } => Self::Completed { output: Value::load(client, output).await? },
+            Status::Completed { output, .. } => Self::Completed { output: reach.output(client, output).await? },
             Status::Failed { failure, .. } => Self::Failed(failure.into()),
             Status::Cancelled { certificate, .. } => Self::Cancelled(certificate.into()),
         })
     }
 }
 
-impl From<&Letter> for SignalView {
-    fn from(Letter { id, name, payload, at }: &Letter) -> Self {
-        Self { id: id.to_string(), name: name.to_string(), at: At(*at), payload: Value::of(payload) }
+impl SignalView {
+    async fn load(client: &Client, letter: &Letter, reach: Reach) -> Self {
+        let Letter { id, name, payload, at } = letter;
+        let payload = reach.other(client, payload).await;
+        Self { id: id.to_string(), name: name.to_string(), at: At(*at), payload }
     }
 }
 
-impl From<&EffectRecord> for EffectView {
-    fn from(record: &EffectRecord) -> Self {
+impl EffectView {
+    async fn load(client: &Client, record: &EffectRecord, reach: Reach) -> Self {
         let EffectRecord { key, name, class, attempts, outcome, until, of_run, parameters: _ } = record;
         let outcome = match outcome {
-            Outcome::Succeeded(result) => OutcomeView::Succeeded { result: Value::of(result) },
+            Outcome::Succeeded(result) => OutcomeView::Succeeded { result: reach.other(client, result).await },
             Outcome::Failed(failure) => OutcomeView::Failed(failure.into()),
             Outcome::Unknown { since, evidence } => {
                 OutcomeView::Unknown { since: At(*since), until: until.map(At), evidence: evidence.clone() }

@@ -1,7 +1,9 @@
 //! Effects that may have happened, for whoever can find out whether they did.
 
+use futures_util::future::join_all;
 use serde::Serialize;
-use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, Outcome, ParkReason, RunId, Status};
+use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, Outcome, ParkReason, Phase, RunId, Status};
+use stepwell_engine::{Client, ClientError};
 
 use super::At;
 
@@ -14,25 +16,36 @@ pub(crate) struct UnknownsView {
 }
 
 /// One effect that may have happened.
-#[derive(Serialize)]
-pub(crate) struct UnknownView<'a> {
-    run: &'a RunId,
-    step: String,
-    effect: &'a str,
-    key: &'a EffectKey,
-    class: &'static str,
-    attempts: u32,
-    since: At,
+#[derive(Debug, Serialize)]
+pub struct UnknownView {
+    /// The run that has made it.
+    pub run: RunId,
+    /// The step at which the run stands.
+    pub step: String,
+    /// Its name in the workflow.
+    pub effect: String,
+    /// By which it is resolved.
+    pub key: EffectKey,
+    /// What the outside promises about being asked twice.
+    pub class: &'static str,
+    /// Calls that were made.
+    pub attempts: u32,
+    /// Since when nobody knows.
+    pub since: At,
     /// When its last call gave up waiting, at the latest: before that it may still land.
-    until: Option<At>,
-    evidence: &'a str,
+    pub until: Option<At>,
+    /// Why nobody knows.
+    pub evidence: String,
     /// Whether the run is parked for want of an answer.
-    parked: bool,
+    pub parked: bool,
 }
 
-impl<'a> UnknownView<'a> {
+impl UnknownView {
+    /// Statuses whose runs may have made effects, those first that stand still for want of an answer.
+    pub const STATUSES: [Phase; 4] = [Phase::Parked, Phase::Retrying, Phase::Waiting, Phase::Running];
+
     /// Those of a run that has not ended. What this visit knows of an effect is newer than what the run's ledger says.
-    pub(crate) fn of(run: &'a Checkpoint) -> Vec<Self> {
+    pub fn of(run: &Checkpoint) -> Vec<Self> {
         let progress = &run.progress;
         if progress.status.phase().is_ended() {
             return Vec::new();
@@ -43,22 +56,43 @@ impl<'a> UnknownView<'a> {
         open.filter_map(|record| Self::read(run, record)).collect()
     }
 
-    fn read(run: &'a Checkpoint, record: &'a EffectRecord) -> Option<Self> {
+    /// Those of these runs, which are loaded side by side. A run that is there no more has none.
+    ///
+    /// # Errors
+    /// When a run cannot be read.
+    pub async fn of_each(client: &Client, runs: &[RunId]) -> Result<Vec<Self>, ClientError> {
+        let mut found = Vec::new();
+        for loaded in join_all(runs.iter().map(|run| client.get(run))).await {
+            match loaded {
+                Ok(run) => found.extend(Self::of(&run)),
+                Err(ClientError::NoSuchRun(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(run: &Checkpoint, record: &EffectRecord) -> Option<Self> {
         let EffectRecord { key, name, class, attempts, outcome, until, parameters: _, of_run: _ } = record;
         let Outcome::Unknown { since, evidence } = outcome else { return None };
         Some(Self {
-            run: &run.run,
+            run: run.run.clone(),
             step: run.progress.place.step(),
-            effect: name,
-            key,
+            effect: name.clone(),
+            key: key.clone(),
             class: class.as_str(),
             attempts: *attempts,
             since: At(*since),
             until: until.map(At),
-            evidence,
-            parked: matches!(run.progress.status, Status::Parked { reason: ParkReason::UnknownOutcome { .. }, .. }),
+            evidence: evidence.clone(),
+            parked: wants_an_answer(&run.progress.status),
         })
     }
+}
+
+/// Whether a run is parked until somebody says how its effects ended.
+pub const fn wants_an_answer(status: &Status) -> bool {
+    matches!(status, Status::Parked { reason: ParkReason::UnknownOutcome { .. }, .. })
 }
 
 #[cfg(test)]
@@ -93,8 +127,9 @@ mod tests {
         run.progress.ledger = ["old", "paid", "twice"].map(|name| open(name, Class::Once)).into();
         let paid = EffectRecord { outcome: Outcome::Succeeded(null()), ..open("paid", Class::Once) };
         run.progress.journal = vec![paid, open("twice", Class::Once), open("page", Class::Read)];
-        let names: Vec<&str> = UnknownView::of(&run).iter().map(|unknown| unknown.effect).collect();
+        let names: Vec<String> = UnknownView::of(&run).into_iter().map(|unknown| unknown.effect).collect();
         assert_eq!(names, ["twice", "old"]);
+        assert_eq!(UnknownView::of(&run).first().map(|unknown| unknown.parked), Some(false));
         run.progress.status = Status::Completed { output: null(), at: Timestamp(2_000) };
         assert!(UnknownView::of(&run).is_empty());
     }

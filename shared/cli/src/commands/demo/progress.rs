@@ -2,10 +2,11 @@
 
 use stepwell_core::{Checkpoint, Revision};
 use stepwell_engine::Client;
+use stepwell_http::view::EntryView;
 
 use crate::errors::CliError;
 use crate::output::say;
-use crate::view::EntryView;
+use crate::view::live;
 
 pub(super) struct Progress {
     next: Revision,
@@ -22,7 +23,7 @@ impl Progress {
             return Ok(());
         }
         for entry in client.history(&stands.run, self.next).await? {
-            say(EntryView::from(&entry).live());
+            say(live(&EntryView::from(&entry)));
             self.next = entry.revision.next();
         }
         Ok(())
