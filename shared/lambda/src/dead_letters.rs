@@ -12,7 +12,7 @@ use stepwell_engine::{Engine, LetterAck};
 use stepwell_ports::RunQueue;
 
 use crate::batch::{self, Settled};
-use crate::process::{Deployment, Fatal};
+use crate::process::{self, Deployment, Fatal};
 
 /// How long a letter that a person has to look at is put off, again and again until it expires.
 ///
@@ -64,6 +64,7 @@ impl DeadLetters {
 pub(crate) async fn serve() -> Result<(), Fatal> {
     let deployment = Deployment::connect().await?;
     let letters = deployment.dead_letters().await;
+    process::warm(&*deployment.ports.store, Some(&*letters)).await;
     let letters = DeadLetters { engine: deployment.engine(Registry::new())?, letters };
     let handler =
         async |event: LambdaEvent<SqsEvent>| Ok::<_, lambda_runtime::Error>(letters.look(event.payload).await);

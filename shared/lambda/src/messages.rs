@@ -139,6 +139,7 @@ pub(crate) async fn serve<E: Error>(registry: Result<Registry, E>) -> Result<(),
     // Where it is missing there is a problem, and nothing is served.
     let registry = process::workflows(registry, &mut problems).unwrap_or_default();
     let deployment = Deployment::checked(problems).await?;
+    process::warm(&*deployment.ports.store, Some(&*deployment.ports.queue)).await;
     let (queue, clock) = (Arc::clone(&deployment.ports.queue), Arc::clone(&deployment.ports.clock));
     let messages = Messages { engine: deployment.engine(registry)?, queue, clock };
     let handler = async |event: LambdaEvent<SqsEvent>| {

@@ -88,7 +88,7 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// Reads the settings, builds the clients, warms them.
+    /// Reads the settings, and builds the clients.
     pub(crate) async fn connect() -> Result<Self, Fatal> {
         Self::checked(Vec::new()).await
     }
@@ -105,7 +105,6 @@ impl Deployment {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
         };
-        warm(&*ports.store, &*ports.queue).await;
         Ok(Self { ports, settings })
     }
 
@@ -129,14 +128,21 @@ pub(crate) fn workflows<E: Error>(registry: Result<Registry, E>, problems: &mut 
     Some(registry)
 }
 
-/// Opens the connections that the first event will need: a look at a run that cannot exist, and at a delivery that cannot
-/// either. It takes 300 milliseconds at most, and whatever the answers are, the process goes on.
-pub async fn warm(store: &dyn CheckpointStore, queue: &dyn RunQueue) {
+/// Opens the connections that the first event will need: a look at a run that cannot exist, and where the function's role may
+/// do that, at a delivery that cannot either. It takes 300 milliseconds at most, and whatever the answers are, the process
+/// goes on. The sweeper is not warmed: its role may look at no single run, and nobody waits for it.
+pub async fn warm(store: &dyn CheckpointStore, queue: Option<&dyn RunQueue>) {
     let Ok(nobody) = RunId::new("nobody") else { return };
     let nothing = Receipt("nothing".into());
-    let calls = async { tokio::join!(store.load(&nobody), queue.extend(&nothing, Duration::ZERO)) };
+    let look = async {
+        match queue {
+            Some(queue) => queue.extend(&nothing, Duration::ZERO).await.is_ok(),
+            None => true,
+        }
+    };
+    let calls = async { tokio::join!(store.load(&nobody), look) };
     match tokio::time::timeout(WARM_MAX, calls).await {
-        Ok((store, queue)) => tracing::debug!(store = store.is_ok(), queue = queue.is_ok(), "warm"),
+        Ok((store, queue)) => tracing::debug!(store = store.is_ok(), queue, "warm"),
         Err(late) => tracing::debug!(%late, "connections are not warm yet"),
     }
 }

@@ -290,7 +290,7 @@ async fn warming_takes_a_moment_at_most_and_never_fails() {
         let gate = Gate::planned(move |_, _| fate);
         let ports = bed.ports(&gate, bed.memory.clone());
         let begun = bed.elapsed();
-        warm(&*ports.store, &*ports.queue).await;
+        warm(&*ports.store, Some(&*ports.queue)).await;
         assert!(bed.elapsed().saturating_sub(begun) <= Duration::from_millis(300), "{fate:?}");
         assert_eq!((gate.count(PortCall::Load), gate.count(PortCall::Extend)), (1, 1));
     }

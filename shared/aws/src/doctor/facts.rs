@@ -75,6 +75,8 @@ pub(super) struct Attempt {
     /// The permission that it needs.
     pub(super) what: &'static str,
     pub(super) seen: Seen<()>,
+    /// Whether a worker or a function cannot do without.
+    pub(super) needed: bool,
 }
 
 /// How reading the newest runs went.

@@ -341,9 +341,12 @@ fn encryption(seen: &Seen<String>) -> Finding {
 }
 
 /// What may not be tried is what a worker may not do.
-fn attempt(Attempt { check, what, seen }: &Attempt) -> Finding {
+fn attempt(Attempt { check, what, seen, needed }: &Attempt) -> Finding {
     match seen {
         Ok(()) => Finding::ok(check, *what),
+        Err(Gap::NotPermitted(words)) if !needed => {
+            Finding::warn(check, words, "nothing that works on runs needs it; what was tried here stays in the bucket")
+        }
         Err(Gap::NotPermitted(words)) => {
             let mend = format!(
                 "give {what} to whoever works with these credentials, and the use of the key where there is one"

@@ -66,7 +66,7 @@ fn well() -> Stack {
         mappings: Ok(vec![mapping]),
         functions: Part::ALL.map(function).into(),
         loops: [Part::Runner, Part::DeadLetter].map(|part| (part, Ok(true))).into(),
-        attempts: vec![Attempt { check: "may-write", what: "dynamodb:UpdateItem", seen: Ok(()) }],
+        attempts: vec![Attempt { check: "may-write", what: "dynamodb:UpdateItem", seen: Ok(()), needed: true }],
         stored: Stored::Read(2),
     }
 }
@@ -172,6 +172,7 @@ fn each_fact_that_is_wrong_makes_its_finding() {
         (|s| s.functions[2].seen = Err(Gap::NotThere("gone".into())), "function-sweeper", Status::Fail),
         (|s| s.attempts[0].seen = Err(no_permission()), "may-write", Status::Fail),
         (|s| s.attempts[0].seen = Err(Gap::NotSupported("odd".into())), "may-write", Status::Unknown),
+        (|s| (s.attempts[0].seen, s.attempts[0].needed) = (Err(no_permission()), false), "may-write", Status::Warn),
         (|s| s.stored = Stored::Unreadable("format 2".into()), "stored", Status::Fail),
         (|s| s.stored = Stored::NotRead("busy".into()), "stored", Status::Unknown),
     ];

@@ -1,5 +1,6 @@
 //! What these credentials may do, found out by trying it. Each write is one that must be refused for another reason than
-//! permission; only the bucket takes something, a few bytes under a prefix of their own, and they are deleted at once.
+//! permission; only the bucket takes something, a few bytes under a prefix of their own, and they are deleted at once, where that
+//! is permitted.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,7 @@ use crate::{Aws, AwsSettings, keys};
 /// Newest runs that are read.
 const RUNS_READ: usize = 20;
 
-/// Tries everything that a worker does.
+/// Tries what workers, functions and the program do.
 pub(super) async fn all(aws: &Aws, settings: &AwsSettings) -> Vec<Attempt> {
     let probe = Probe::new(aws);
     let mut tries = vec![
@@ -53,7 +54,7 @@ pub(super) async fn stored(aws: &Aws) -> Stored {
 }
 
 fn tried<T>(check: &'static str, what: &'static str, seen: Seen<T>) -> Attempt {
-    Attempt { check, what, seen: seen.map(|_| ()) }
+    Attempt { check, what, seen: seen.map(|_| ()), needed: true }
 }
 
 struct Probe<'a> {
@@ -162,7 +163,8 @@ impl<'a> Probe<'a> {
             tries.push(tried("may-read-blobs", "s3:GetObject", get.map_err(|error| gap(&error, "GetObject", &what))));
             let delete = blobs.client.delete_object().bucket(&blobs.bucket).key(&key).send().await;
             let delete = delete.map_err(|error| gap(&error, &format!("DeleteObject of {key}"), &what));
-            tries.push(tried("may-delete-blobs", "s3:DeleteObject", delete));
+            // Only who tidies up by hand deletes blobs.
+            tries.push(Attempt { needed: false, ..tried("may-delete-blobs", "s3:DeleteObject", delete) });
         }
         tries
     }
