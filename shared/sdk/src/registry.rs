@@ -44,6 +44,14 @@ pub enum RegistryProblem {
         /// What is wrong with its name, or a signal's.
         problem: NameError,
     },
+    /// A signal's name is one of the engine's own.
+    #[error("workflow {workflow}: signal {signal} begins with `stepwell.`, as the engine's own do: rename it")]
+    Reserved {
+        /// Which workflow.
+        workflow: &'static str,
+        /// Which signal.
+        signal: &'static str,
+    },
     /// Two signals have one name.
     #[error("workflow {workflow} accepts two signals named {signal}: rename one of them")]
     SignalTwice {
@@ -53,6 +61,9 @@ pub enum RegistryProblem {
         signal: &'static str,
     },
 }
+
+/// How the names of the engine's own signals begin, late evidence among them.
+const RESERVED: &str = "stepwell.";
 
 /// A value from outside that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +120,9 @@ impl Registry {
         };
         let signals = W::signals().accepted;
         for (at, signal) in signals.iter().enumerate() {
+            if signal.name.starts_with(RESERVED) {
+                self.problems.push(RegistryProblem::Reserved { workflow: W::NAME, signal: signal.name });
+            }
             if let Err(problem) = SignalName::new(signal.name) {
                 self.problems.push(RegistryProblem::Name { workflow: W::NAME, problem });
             }

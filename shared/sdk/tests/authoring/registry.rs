@@ -13,7 +13,8 @@ use crate::host::json;
 struct Named<const WORKFLOW: usize, const SIGNALS: usize>;
 
 const WORKFLOWS: [&str; 3] = ["brief", "audit", "no spaces"];
-const SIGNALS: [&[&str]; 4] = [&[], &["approval", "feedback"], &["approval", "approval"], &["ok", "-not"]];
+const SIGNALS: [&[&str]; 5] =
+    [&[], &["approval", "feedback"], &["approval", "approval"], &["ok", "-not"], &["stepwell.evidence"]];
 
 #[derive(Deserialize)]
 struct Request {
@@ -90,6 +91,10 @@ fn a_signals_name_is_checked_too() {
         panic!("{:?}", registry.problems())
     };
     assert!(problem.to_string().contains("signal name \"-not\""), "{problem}");
+    // The engine's own names: nobody outside may tell a run how its effects ended.
+    let registry = Registry::new().with(Named::<0, 4>);
+    let reserved = RegistryProblem::Reserved { workflow: "brief", signal: "stepwell.evidence" };
+    assert_eq!(registry.problems(), [reserved]);
 }
 
 #[test]
