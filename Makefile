@@ -94,7 +94,7 @@ chaos: ## Real processes, really killed, until every run has ended well
 	@$(SAY) "running the chaos suite: it kills the processes it starts"
 	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
 
-# One of the suites runs on both emulators.
+# Two of the suites run on both emulators.
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
 	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) --no-fail-fast $(LOCKED) $(ARGS)
@@ -110,6 +110,8 @@ aws-up: | $(NEEDS_$(LOCAL_AWS)) ## Start the emulators of AWS in the background,
 	@$(SAY) "building what changed, and starting the emulators if they do not run"
 	@cargo build -q $(LOCKED) -p stepwell-localaws
 	@mkdir -p $(AWS)
+	@if $(AWS_RUNS) && ! grep -qx '# played by $(LOCAL_AWS)' $(AWS)/environment; then \
+		$(SAY) "another one plays AWS already; end it first: make aws-down"; exit 1; fi
 	@if ! $(AWS_RUNS); then \
 		rm -f $(AWS)/environment; \
 		nohup $(TARGET)/debug/stepwell-localaws >$(AWS)/environment 2>$(AWS)/log </dev/null & echo $$! >$(AWS)/pid; \
@@ -129,18 +131,18 @@ build: | $(CARGO_LAMBDA) ## Build the functions for AWS (ARCH=x86_64|arm64) and 
 		--lambda-dir target/lambda $(FUNCTIONS:%=-p %) $(LOCKED)
 	@for name in $(FUNCTIONS); do $(dir $(CARGO_LAMBDA))python -c "$$SIZES" $$name target/lambda/$$name/bootstrap; done
 
-deploy: | $(NEEDS_AWSCLI) ## Build the functions, and make or update the stack of STAGE=… (PARAMS="Name=Value …")
+deploy: | $(if $(STAGE),$(NEEDS_AWSCLI)) ## Build the functions, and make or update the stack of STAGE=… (PARAMS="Name=Value …")
 	@: $(STACK)
 	@$(MAKE) build
 	@infra/deploy $(STACK) Architecture=$(ARCH) $(PARAMS)
 
-outputs: | $(NEEDS_AWSCLI) ## Print what to export to work with the stack of STAGE=…
+outputs: | $(if $(STAGE),$(NEEDS_AWSCLI)) ## Print what to export to work with the stack of STAGE=…
 	@infra/deploy --outputs $(STACK)
 
-logs: | $(NEEDS_AWSCLI) ## Follow the logs of STAGE=… (FUNCTION=runner|api|sweeper|dead-letter)
+logs: | $(if $(STAGE),$(NEEDS_AWSCLI)) ## Follow the logs of STAGE=… (FUNCTION=runner|api|sweeper|dead-letter)
 	@infra/logs $(STACK) $(FUNCTION)
 
-undeploy: | $(NEEDS_AWSCLI) ## Delete the stack of STAGE=…; its table and bucket stay
+undeploy: | $(if $(STAGE),$(NEEDS_AWSCLI)) ## Delete the stack of STAGE=…; its table and bucket stay
 	@infra/deploy --remove $(STACK)
 
 # One at a time: from the top of the workspace cargo-lambda finds no function.

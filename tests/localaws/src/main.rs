@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use stepwell_aws::AwsSettings;
+use stepwell_aws::{AwsSettings, BUCKET_VARIABLE, DEAD_LETTER_VARIABLE, QUEUE_VARIABLE, TABLE_VARIABLE};
 use stepwell_localaws::{Emulators, Kind, Resources, Setup};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,6 +35,14 @@ fn in_words(emulators: &Emulators, settings: &AwsSettings) -> String {
         writeln!(words, "export {name}={value}").unwrap();
     }
     let AwsSettings { table, queue_url, dead_letter_url, bucket, kms_key: _ } = settings;
-    writeln!(words, "# table {table}, bucket {bucket}\n# queue {queue_url}\n# dead letters {dead_letter_url}").unwrap();
+    let made = [
+        (TABLE_VARIABLE, table),
+        (QUEUE_VARIABLE, queue_url),
+        (DEAD_LETTER_VARIABLE, dead_letter_url),
+        (BUCKET_VARIABLE, bucket),
+    ];
+    for (name, value) in made {
+        writeln!(words, "export {name}={value}").unwrap();
+    }
     words
 }
