@@ -113,20 +113,28 @@ fn table(came: Came<'_>, message: Option<&str>) -> (Kind, &'static str) {
         | "KMSAccessDeniedException" => {
             (Kind::Away, "check that the role may {operation} on {what}, and use its key where it has one")
         }
-        "UnrecognizedClientException"
-        | "InvalidSignatureException"
-        | "SignatureDoesNotMatch"
-        | "InvalidAccessKeyId"
-        | "InvalidClientTokenId"
-        | "IncompleteSignature"
-        | "MissingAuthenticationTokenException"
-        | "ExpiredTokenException"
-        | "ExpiredToken"
-        | "RequestTimeTooSkewed" => (Kind::Away, "check the credentials and the machine's clock"),
+        code if is_bad_credentials(code) => (Kind::Away, "check the credentials and the machine's clock"),
         _ if status >= 500 => (Kind::Maybe, ""),
         _ if status == 429 => (Kind::Busy, ""),
         _ => (Kind::Wrong, ""),
     }
+}
+
+/// Codes of credentials, or of a clock, that the service does not take.
+pub(crate) fn is_bad_credentials(code: &str) -> bool {
+    matches!(
+        code,
+        "UnrecognizedClientException"
+            | "InvalidSignatureException"
+            | "SignatureDoesNotMatch"
+            | "InvalidAccessKeyId"
+            | "InvalidClientTokenId"
+            | "IncompleteSignature"
+            | "MissingAuthenticationTokenException"
+            | "ExpiredTokenException"
+            | "ExpiredToken"
+            | "RequestTimeTooSkewed"
+    )
 }
 
 fn came<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Came<'_> {

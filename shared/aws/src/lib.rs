@@ -144,6 +144,12 @@ impl Aws {
         Arc::new(self.queue.clone())
     }
 
+    /// The dead-letter queue as a queue of its own: for who receives from it.
+    pub fn dead_letters(&self) -> Arc<dyn RunQueue> {
+        let url = self.queue.dead_letter_url.clone();
+        Arc::new(queue::Queue { url, ..self.queue.clone() })
+    }
+
     /// The blobs.
     pub fn blobs(&self) -> Arc<dyn BlobStore> {
         Arc::new(self.blobs.clone())

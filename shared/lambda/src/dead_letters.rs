@@ -63,7 +63,7 @@ impl DeadLetters {
 /// Serves batches until Lambda ends the process.
 pub(crate) async fn serve() -> Result<(), Fatal> {
     let deployment = Deployment::connect().await?;
-    let letters = deployment.dead_letters().await;
+    let letters = Arc::clone(&deployment.dead_letters);
     process::warm(&*deployment.ports.store, Some(&*letters)).await;
     let letters = DeadLetters { engine: deployment.engine(Registry::new())?, letters };
     let handler =

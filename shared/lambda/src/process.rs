@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use stepwell::Registry;
-use stepwell_aws::{Aws, AwsSettings};
+use stepwell_aws::Aws;
+use stepwell_core::decide::Rules;
 use stepwell_core::{RunId, WorkerId};
 use stepwell_engine::{Engine, Ports};
 use stepwell_ports::system::{SystemClock, SystemIds};
@@ -84,7 +85,9 @@ pub(crate) fn run(runtime: io::Result<Runtime>, serve: impl Future<Output = Resu
 /// What a function works with.
 pub(crate) struct Deployment {
     pub(crate) ports: Ports,
-    settings: Settings,
+    /// The dead-letter queue, as a queue: what was received from it is put off there.
+    pub(crate) dead_letters: Arc<dyn RunQueue>,
+    rules: Rules,
 }
 
 impl Deployment {
@@ -97,7 +100,7 @@ impl Deployment {
     pub(crate) async fn checked(mut problems: Vec<String>) -> Result<Self, Fatal> {
         let settings = Settings::read(environment, &mut problems);
         let Some(settings) = settings.filter(|_| problems.is_empty()) else { return Err(Fatal::Setup(problems)) };
-        let aws = Aws::connect(settings.aws.clone()).await;
+        let aws = Aws::connect(settings.aws).await;
         let ports = Ports {
             store: aws.store(),
             queue: aws.queue(),
@@ -105,17 +108,11 @@ impl Deployment {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
         };
-        Ok(Self { ports, settings })
-    }
-
-    /// The dead-letter queue, as a queue: what was received from it is put off there.
-    pub(crate) async fn dead_letters(&self) -> Arc<dyn RunQueue> {
-        let aws = self.settings.aws.clone();
-        Aws::connect(AwsSettings { queue_url: aws.dead_letter_url.clone(), ..aws }).await.queue()
+        Ok(Self { ports, dead_letters: aws.dead_letters(), rules: settings.rules })
     }
 
     pub(crate) fn engine(&self, registry: Registry) -> Result<Engine, Fatal> {
-        let settings = stepwell_engine::Settings { worker: worker()?, rules: self.settings.rules };
+        let settings = stepwell_engine::Settings { worker: worker()?, rules: self.rules };
         let engine = Engine::new(self.ports.clone(), Arc::new(registry), settings);
         engine.map_err(|error| Fatal::Setup(vec![error.to_string()]))
     }

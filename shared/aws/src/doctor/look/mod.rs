@@ -19,7 +19,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use futures_util::future::join;
 
 use super::facts::{Gap, Part, Stack};
-use crate::fault::Fault;
+use crate::fault::{Fault, is_bad_credentials};
 use crate::{Aws, AwsSettings};
 
 /// Until Lambda has answered, tries and all.
@@ -114,16 +114,7 @@ fn classify(status: Option<u16>, code: &str) -> fn(String) -> Gap {
         | "AWS.SimpleQueueService.NonExistentQueue"
         | "NoSuchBucket"
         | "NotFound" => Gap::NotThere,
-        "UnrecognizedClientException"
-        | "InvalidSignatureException"
-        | "SignatureDoesNotMatch"
-        | "InvalidAccessKeyId"
-        | "InvalidClientTokenId"
-        | "IncompleteSignature"
-        | "MissingAuthenticationTokenException"
-        | "ExpiredTokenException"
-        | "ExpiredToken"
-        | "RequestTimeTooSkewed" => Gap::BadCredentials,
+        code if is_bad_credentials(code) => Gap::BadCredentials,
         code if code.contains("AccessDenied") || matches!(code, "UnauthorizedOperation" | "Forbidden") => {
             Gap::NotPermitted
         }
