@@ -9,10 +9,10 @@ use stepwell_core::history::{Entry, Segment};
 use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
 use stepwell_core::write::{Refusal, Start, Write};
 use stepwell_core::{
-    CancelRequest, Checkpoint, Json, Letter, Message, Payload, Revision, RunId, SignalId, SignalName, Ticket,
-    Timestamp, WorkflowName,
+    CancelRequest, Checkpoint, Json, Letter, Payload, Revision, RunId, SignalId, SignalName, Ticket, Timestamp,
+    WorkflowName,
 };
-use stepwell_ports::{Envelope, ListQuery, Page, RunSummary};
+use stepwell_ports::{ListQuery, Page, RunSummary};
 
 use crate::commit::{Carried, carry_out};
 use crate::payload::{self, PayloadError};
@@ -328,9 +328,8 @@ impl Client {
     }
 
     async fn send(&self, run: &RunId, ticket: Ticket) -> Result<(), ClientError> {
-        let message = Message { run: run.clone(), ticket };
-        let envelope = Envelope { message, delay: core::time::Duration::ZERO };
-        self.ports.queue.send(&[envelope]).await.map_err(|error| ClientError::NotSent { run: run.clone(), error })
+        let send = decide::Send { ticket, delay: core::time::Duration::ZERO };
+        self.ports.send(run, send).await.map_err(|error| ClientError::NotSent { run: run.clone(), error })
     }
 }
 

@@ -3,7 +3,7 @@
 use stepwell_core::decide::{self, DeadLetter};
 use stepwell_core::write::Write;
 use stepwell_core::{Message, Phase};
-use stepwell_ports::{Envelope, StoreError};
+use stepwell_ports::StoreError;
 
 use crate::Engine;
 use crate::commit::{Carried, carry_out};
@@ -55,9 +55,7 @@ impl Engine {
     }
 
     async fn send_on(&self, message: &Message, send: decide::Send) -> LetterAck {
-        let envelope =
-            Envelope { message: Message { run: message.run.clone(), ticket: send.ticket }, delay: send.delay };
-        match self.ports.queue.send(&[envelope]).await {
+        match self.ports.send(&message.run, send).await {
             Ok(()) => {
                 tracing::info!(run = %message.run, ticket = send.ticket.0, delay = ?send.delay, "a run gets a message again");
                 LetterAck::Delete

@@ -13,7 +13,7 @@ use stepwell_core::write::{Acquire, Commit, Refusal, Write, apply};
 use stepwell_core::{
     Checkpoint, Failure, Lease, Message, ParkReason, Progress, RunId, Status, Timestamp, Usage, WorkerId,
 };
-use stepwell_ports::{Envelope, StoreError};
+use stepwell_ports::StoreError;
 
 use crate::attempt::{Attempted, attempt};
 use crate::commit::{Carried, carry_out};
@@ -114,7 +114,7 @@ impl Engine {
     #[tracing::instrument(level = "debug", skip_all, fields(run = %message.run, ticket = message.ticket.0))]
     pub async fn turn(&self, message: &Message, budget: &Budget) -> Ack {
         match self.acquire(message).await {
-            Ok(held) => self.hold(held, budget).await,
+            Ok(held) => self.hold(held.into(), budget).await,
             Err(ack) => ack,
         }
     }
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Works on a run that is held, until it is let go.
-    async fn hold(&self, mut held: Box<Checkpoint>, budget: &Budget) -> Ack {
+    async fn hold(&self, mut held: Arc<Checkpoint>, budget: &Budget) -> Ack {
         let started = self.ports.clock.now();
         let run = held.run.clone();
         let host = Arc::new(TurnHost::new(self.ports.clone(), &held, self.settings.rules));
@@ -189,7 +189,7 @@ impl Engine {
     /// in between.
     async fn commit(
         &self,
-        mut held: Box<Checkpoint>,
+        mut held: Arc<Checkpoint>,
         mut next: Next,
         uncounted: u64,
         budget: &Budget,
@@ -226,14 +226,14 @@ impl Engine {
                 Carried::Applied(now_held) => {
                     report(&now_held, then);
                     return match then {
-                        Then::Continue => Committed::HeldOn(now_held),
+                        Then::Continue => Committed::HeldOn(now_held.into()),
                         Then::HandOff(send) => Committed::LetGo(send),
                         Then::Ended => Committed::LetGo(None),
                     };
                 }
                 Carried::Refused(Refusal::Cancelled | Refusal::MailboxMoved, Some(current)) => match next {
-                    Next::Decided(_) => return Committed::Overtaken(current),
-                    Next::Ended(..) => held = current,
+                    Next::Decided(_) => return Committed::Overtaken(current.into()),
+                    Next::Ended(..) => held = current.into(),
                 },
                 Carried::Refused(refusal, _) => {
                     tracing::warn!(%run, %refusal, "this worker has lost the run and stops");
@@ -276,8 +276,7 @@ impl Engine {
 
     /// Sends, and then the message at hand may be deleted. If the send fails, the message is left: it says the same.
     async fn send_then_delete(&self, run: &RunId, send: Send) -> Ack {
-        let envelope = Envelope { message: Message { run: run.clone(), ticket: send.ticket }, delay: send.delay };
-        match self.ports.queue.send(&[envelope]).await {
+        match self.ports.send(run, send).await {
             Ok(()) => Ack::Delete,
             Err(error) => {
                 tracing::warn!(%run, %error, "a message could not be sent; the one at hand is left in the queue");
@@ -325,11 +324,11 @@ impl Next {
 
 enum Committed {
     /// It is written, and the run is still held.
-    HeldOn(Box<Checkpoint>),
+    HeldOn(Arc<Checkpoint>),
     /// It is written, and the run is let go.
     LetGo(Option<Send>),
     /// It is not written: something came in between, and what was decided without a step has to be decided again.
-    Overtaken(Box<Checkpoint>),
+    Overtaken(Arc<Checkpoint>),
     /// It is not written, and the turn is over.
     Not(Ack),
 }

@@ -4,10 +4,7 @@
 use stepwell_core::decide;
 use stepwell_core::mailbox::EVIDENCE;
 use stepwell_core::write::{Refusal, Write};
-use stepwell_core::{
-    Checkpoint, EffectRecord, Json, Letter, Message, NameError, Outcome, Payload, SignalId, SignalName,
-};
-use stepwell_ports::Envelope;
+use stepwell_core::{Checkpoint, EffectRecord, Json, Letter, NameError, Outcome, Payload, SignalId, SignalName};
 
 use crate::commit::{Carried, carry_out};
 use crate::{Ports, payload};
@@ -76,6 +73,5 @@ async fn go_on(ports: &Ports, after: &Checkpoint) -> Result<(), String> {
         },
     };
     let Some(send) = send else { return Ok(()) };
-    let message = Message { run: after.run.clone(), ticket: send.ticket };
-    ports.queue.send(&[Envelope { message, delay: send.delay }]).await.map_err(|error| error.to_string())
+    ports.send(&after.run, send).await.map_err(|error| error.to_string())
 }

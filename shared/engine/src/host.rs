@@ -1,6 +1,7 @@
 //! What a running step reaches of the engine: the lease, blobs, logs, effects of the run.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
@@ -30,26 +31,26 @@ pub(crate) struct TurnHost {
 }
 
 impl TurnHost {
-    pub(crate) fn new(ports: Ports, held: &Checkpoint, rules: Rules) -> Self {
+    pub(crate) fn new(ports: Ports, held: &Arc<Checkpoint>, rules: Rules) -> Self {
         let host = Self {
             ports,
             run: held.run.clone(),
             fence: held.hold.fence,
             rules,
-            intents: Intents::new(held),
+            intents: Intents::new(Arc::clone(held)),
             lost: AtomicBool::new(false),
             leased_until: AtomicU64::new(0),
             cut_at: AtomicU64::new(u64::MAX),
             cancelled: AtomicBool::new(false),
             renewals: AtomicU64::new(0),
         };
-        host.learn(held);
+        host.learn_held(held);
         host
     }
 
     /// Takes over what an acquire or a commit has answered.
-    pub(crate) fn learn(&self, held: &Checkpoint) {
-        self.intents.learn(held);
+    pub(crate) fn learn(&self, held: &Arc<Checkpoint>) {
+        self.intents.learn(Arc::clone(held));
         self.learn_held(held);
     }
 
@@ -60,7 +61,7 @@ impl TurnHost {
         self.learn_cancelled(held);
     }
 
-    /// Takes over what a renewal has answered. Two may be under way at once, and be heard of in any order.
+    /// Takes over what a renewal or an intent has answered. Two may be under way at once, and be heard of in any order.
     fn learn_renewed(&self, held: &Checkpoint) {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.fetch_max(lease.until.0, Ordering::Relaxed);
@@ -78,7 +79,7 @@ impl TurnHost {
     }
 
     /// The checkpoint as the last intent has left it, if there was one since the last call.
-    pub(crate) fn take_intended(&self) -> Option<Box<Checkpoint>> {
+    pub(crate) fn take_intended(&self) -> Option<Arc<Checkpoint>> {
         self.intents.take_news()
     }
 
@@ -167,8 +168,8 @@ impl Host for TurnHost {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         match carry_out(&self.ports, &self.run, Write::Commit(Box::new(commit))).await {
             Carried::Applied(held) => {
-                self.learn_held(&held);
-                self.intents.stands(held);
+                self.learn_renewed(&held);
+                self.intents.stands(held.into());
                 *written = number;
                 Ok(Intent::Written)
             }

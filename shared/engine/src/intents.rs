@@ -1,6 +1,6 @@
 //! Intents of calls that are about to be made beside each other, gathered into one write.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_core::{Checkpoint, EffectRecord, Timestamp};
 
@@ -24,20 +24,20 @@ pub(crate) struct Asked {
 }
 
 struct Held {
-    checkpoint: Box<Checkpoint>,
+    checkpoint: Arc<Checkpoint>,
     /// Whether an intent has made it, of which the turn does not know yet.
     is_news: bool,
 }
 
 impl Intents {
-    pub(crate) fn new(held: &Checkpoint) -> Self {
-        let held = Held { checkpoint: Box::new(held.clone()), is_news: false };
+    pub(crate) fn new(held: Arc<Checkpoint>) -> Self {
+        let held = Held { checkpoint: held, is_news: false };
         Self { asked: Mutex::default(), written: tokio::sync::Mutex::default(), held: held.into() }
     }
 
     /// Takes over what an acquire or a commit has answered.
-    pub(crate) fn learn(&self, held: &Checkpoint) {
-        *lock(&self.held) = Held { checkpoint: Box::new(held.clone()), is_news: false };
+    pub(crate) fn learn(&self, held: Arc<Checkpoint>) {
+        *lock(&self.held) = Held { checkpoint: held, is_news: false };
         lock(&self.asked).until = Timestamp::default();
     }
 
@@ -54,19 +54,19 @@ impl Intents {
     }
 
     /// What has to be written, and on what.
-    pub(crate) fn to_write(&self) -> (Asked, Box<Checkpoint>) {
-        (lock(&self.asked).clone(), lock(&self.held).checkpoint.clone())
+    pub(crate) fn to_write(&self) -> (Asked, Arc<Checkpoint>) {
+        (lock(&self.asked).clone(), Arc::clone(&lock(&self.held).checkpoint))
     }
 
     /// It is written, and this is the checkpoint now.
-    pub(crate) fn stands(&self, checkpoint: Box<Checkpoint>) {
+    pub(crate) fn stands(&self, checkpoint: Arc<Checkpoint>) {
         *lock(&self.held) = Held { checkpoint, is_news: true };
     }
 
     /// The checkpoint as the last intent has left it, if there was one since the last call.
-    pub(crate) fn take_news(&self) -> Option<Box<Checkpoint>> {
+    pub(crate) fn take_news(&self) -> Option<Arc<Checkpoint>> {
         let mut held = lock(&self.held);
-        std::mem::take(&mut held.is_news).then(|| held.checkpoint.clone())
+        std::mem::take(&mut held.is_news).then(|| Arc::clone(&held.checkpoint))
     }
 }
 

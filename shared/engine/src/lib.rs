@@ -41,7 +41,9 @@ pub use worker::{Worker, WorkerReport, WorkerSettings};
 
 use std::sync::Arc;
 
-use stepwell_ports::{BlobStore, CheckpointStore, Clock, Ids, RunQueue};
+use stepwell_core::decide::Send;
+use stepwell_core::{Message, RunId};
+use stepwell_ports::{BlobStore, CheckpointStore, Clock, Envelope, Ids, QueueError, RunQueue};
 
 /// Everything that the engine needs from the world.
 #[derive(Clone)]
@@ -56,4 +58,15 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub ids: Arc<dyn Ids>,
+}
+
+impl Ports {
+    /// Sends a message to a run.
+    async fn send(&self, run: &RunId, send: Send) -> Result<(), QueueError> {
+        self.queue.send(&[envelope(run, send)]).await
+    }
+}
+
+fn envelope(run: &RunId, send: Send) -> Envelope {
+    Envelope { message: Message { run: run.clone(), ticket: send.ticket }, delay: send.delay }
 }

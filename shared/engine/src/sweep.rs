@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use stepwell_core::Message;
 use stepwell_core::decide::{self, sweep::horizon};
 use stepwell_core::limits::PAGE_MAX;
 use stepwell_ports::Envelope;
 
-use crate::{ClientError, Engine};
+use crate::{ClientError, Engine, envelope};
 
 /// What a sweep has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +37,7 @@ impl Engine {
                 .iter()
                 .filter_map(|found| {
                     let send = decide::sweep(found, now, ahead)?;
-                    let message = Message { run: found.run.clone(), ticket: send.ticket };
-                    Some(Envelope { message, delay: send.delay })
+                    Some(envelope(&found.run, send))
                 })
                 .collect();
             if !envelopes.is_empty() {

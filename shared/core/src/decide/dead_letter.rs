@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-use super::{Draft, Illegal, Send, Verdict, due_at, refused};
+use super::{Draft, Illegal, Send, Verdict, refused};
 use crate::checkpoint::Checkpoint;
 use crate::history::{EntryKind, More};
 use crate::message::Message;
@@ -100,8 +100,5 @@ fn park(current: &Checkpoint, reason: &str, now: Timestamp) -> Result<DeadLetter
     let mut draft = Draft::new(current, now);
     draft.become_status(Status::Parked { reason, at: now }, &step)?;
     draft.record(step, EntryKind::Parked, Duration::ZERO, More { note, ..More::default() });
-    let Draft { progress, segment, .. } = draft;
-    let (after, tried_since) = (current.progress.revision, current.hold.tried_since);
-    let due_at = due_at(&progress.status, now);
-    Ok(DeadLetter::Park(Box::new(Amend { after, progress, tried_since, due_at, segment })))
+    Ok(DeadLetter::Park(Box::new(draft.into_amend())))
 }

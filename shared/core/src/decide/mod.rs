@@ -41,7 +41,7 @@ use crate::ids::{MailboxSeq, SignalId, Ticket};
 use crate::limits::{ATTEMPTS_SINCE_PROGRESS_MAX, MESSAGE_DELAY_MAX};
 use crate::status::{Phase, Status};
 use crate::time::{Timestamp, millis};
-use crate::write::Commit;
+use crate::write::{Amend, Commit};
 
 /// What a decision may be told about the moment it is made in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +187,17 @@ impl<'a> Draft<'a> {
     /// The lease is given back for good.
     fn end(self) -> Decision {
         Decision { commit: self.into_commit(None, None), then: Then::Ended }
+    }
+
+    /// For a run that nobody holds. What a crashed attempt may have done stays open.
+    fn into_amend(self) -> Amend {
+        Amend {
+            after: self.before.progress.revision,
+            due_at: due_at(&self.progress.status, self.now),
+            progress: self.progress,
+            tried_since: self.before.hold.tried_since,
+            segment: self.segment,
+        }
     }
 
     fn into_commit(self, lease: Option<Lease>, mailbox_seen: Option<MailboxSeq>) -> Commit {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use super::commit::open_effects;
-use super::{Draft, Illegal, Send, due_at};
+use super::{Draft, Illegal, Send};
 use crate::checkpoint::{Checkpoint, Progress};
 use crate::effect::{EffectKey, EffectRecord, Outcome};
 use crate::history::{EffectLine, EntryKind, More};
@@ -121,10 +121,7 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
     } else {
         None
     };
-    let Draft { progress, segment, .. } = draft;
-    let due_at = due_at(&progress.status, now);
-    let (after, tried_since) = (current.progress.revision, current.hold.tried_since);
-    Ok((Amend { after, progress, tried_since, due_at, segment }, send))
+    Ok((draft.into_amend(), send))
 }
 
 /// Writes the word down, and answers how the history names it, if the record is still there.

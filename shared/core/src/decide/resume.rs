@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use super::{Draft, Illegal, Send, due_at};
+use super::{Draft, Illegal, Send};
 use crate::checkpoint::Checkpoint;
 use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EntryKind, More};
@@ -79,13 +79,10 @@ fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Sen
     let mut draft = Draft::new(current, now);
     draft.become_status(Status::Running, &step)?;
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.into()), ..More::default() });
-    let Draft { mut progress, segment, .. } = draft;
-    progress.trouble = None;
-    progress.ticket = progress.ticket.next();
-    let send = Send { ticket: progress.ticket, delay: Duration::ZERO };
-    let due_at = due_at(&progress.status, now);
-    let (after, tried_since) = (current.progress.revision, current.hold.tried_since);
-    Ok((Amend { after, progress, tried_since, due_at, segment }, send))
+    draft.progress.trouble = None;
+    draft.progress.ticket = draft.progress.ticket.next();
+    let send = Send { ticket: draft.progress.ticket, delay: Duration::ZERO };
+    Ok((draft.into_amend(), send))
 }
 
 /// Whether resuming means calling it again. What the outside does not dedupe is asked about, or a person resolves it.
