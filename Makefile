@@ -15,7 +15,7 @@ RUN = cargo run -q $(LOCKED)
 SUITE = $(RUN) -p stepwell-report --bin suite --
 SAY := echo >&2
 # Libraries only: the program and the SDK are both called `stepwell`, and would overwrite each other's pages.
-RUSTDOC = RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps $(LOCKED)
+RUSTDOC = RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --features $(EFFECTS) $(LOCKED)
 
 # cargo-deny as installed on the machine, or this version of it, built into the target folder.
 DENY_VERSION := 0.20.2
@@ -46,6 +46,10 @@ PYTHON_FOR_LOCALSTACK = $(shell for python in python3.13 python3.12 python3.14 p
 FUNCTIONS := runner api sweeper dead-letter
 # The program with AWS: tests of stacks use it, and it is tested as such.
 AWS_CLI := -p stepwell-cli --features stepwell-cli/aws
+# So are the effects on SQS and S3, whose examples are tried nowhere else.
+AWS_EFFECTS := -p stepwell-effects --features stepwell-effects/sqs,stepwell-effects/s3
+# All of them, for the docs: without a feature that crate is empty.
+EFFECTS := stepwell-effects/http,stepwell-effects/smtp,stepwell-effects/sqs,stepwell-effects/s3
 AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e
 # What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
 AWS := $(TARGET)/aws
@@ -97,7 +101,7 @@ chaos: ## Real processes, really killed, until every run has ended well
 # Two of the suites run on both emulators.
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
-	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) --no-fail-fast $(LOCKED) $(ARGS)
+	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS) --no-fail-fast $(LOCKED) $(ARGS)
 
 e2e: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) $(NEEDS_AWSCLI) ## The template deployed to emulators with the built functions, driven and killed from outside
 	@$(MAKE) build

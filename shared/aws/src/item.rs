@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use stepwell_core::limits::{CHECKPOINT_BYTES_MAX, SIGNALS_SEEN_MAX};
 use stepwell_core::stored::{FORMAT, StoredError};
 use stepwell_core::{
-    Checkpoint, Digest, Fence, Hold, Lease, Letter, Mailbox, MailboxSeq, Phase, Progress, RunId, SignalId, Status,
-    Timestamp, WorkerId, WorkflowName, WriteId,
+    Checkpoint, Digest, EffectKey, Fence, Hold, Lease, Letter, Mailbox, MailboxSeq, Phase, Progress, RunId, SignalId,
+    Status, Timestamp, WorkerId, WorkflowName, WriteId,
 };
 use stepwell_ports::StoreError;
 
@@ -52,6 +52,7 @@ pub(crate) mod name {
     pub(crate) const LIST_SHARD: &str = "gl";
     pub(crate) const LIST_PLACE: &str = "la";
     pub(crate) const JSON: &str = "j";
+    pub(crate) const OWNER: &str = "h";
 }
 
 /// Bytes of a checkpoint besides its progress, mailbox and cancellation, closely.
@@ -143,7 +144,7 @@ pub(crate) fn lease_attributes(lease: Option<&Lease>) -> [Attribute; 3] {
 pub(crate) fn progress_attributes(run: &RunId, progress: &Progress) -> Result<[Attribute; 10], StoreError> {
     let (wakes_at, wait_seen) = match &progress.status {
         Status::Retrying { at } => (Some(number(at.0)), None),
-        Status::Waiting(wait) => (wait.until.map(|until| number(until.0)), Some(number(wait.seen.0))),
+        Status::Waiting(wait) => (wait.wakes_at().map(|at| number(at.0)), Some(number(wait.seen.0))),
         Status::Created
         | Status::Running
         | Status::Parked { .. }
@@ -232,6 +233,18 @@ pub(crate) fn decode(run: &RunId, item: &Item) -> Result<Checkpoint, StoreError>
         cancel: if item.contains_key(name::CANCEL) { Some(read.json(name::CANCEL)?) } else { None },
         due_at: place(name::DUE_PLACE)?,
     })
+}
+
+/// Reads who owns an effect's key.
+pub(crate) fn owner(key: &EffectKey, item: &Item) -> Result<RunId, StoreError> {
+    let damaged = |what: String| StoreError::Damaged(format!("the claim of {key}: {what}"));
+    let format = item.get(name::FORMAT).and_then(|value| value.as_n().ok()?.parse::<u16>().ok());
+    let format = format.ok_or_else(|| damaged(format!("attribute {:?} is no format", name::FORMAT)))?;
+    if format > FORMAT {
+        return Err(damaged(format!("it has format {format}, this code reads up to {FORMAT}: deploy the newer code")));
+    }
+    let owner = item.get(name::OWNER).and_then(|value| RunId::new(value.as_s().ok()?).ok());
+    owner.ok_or_else(|| damaged(format!("attribute {:?} is no run id", name::OWNER)))
 }
 
 /// Reads attributes of one item.

@@ -4,6 +4,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use stepwell_core::{Digest, EffectKey, LogId, Phase, Revision, RunId, Timestamp};
 use stepwell_ports::StoreError;
 
+use crate::item::{Item, name};
+
 /// Shards of each index. One partition of an index takes 1,000 writes a second, and a start is one: so 8,000 starts a
 /// second. A listing asks each shard.
 pub(crate) const SHARDS: u8 = 8;
@@ -40,6 +42,12 @@ pub(crate) fn segment(from: Revision) -> String {
 /// The sort key of a spilled effect.
 pub(crate) fn effect(key: &EffectKey) -> String {
     format!("E#{key}")
+}
+
+/// The whole key of the item that says who owns an effect's key. It is in no run's partition, and in no index.
+pub(crate) fn claim(key: &EffectKey) -> Item {
+    let [partition, sort] = [format!("E#{key}"), "E".to_owned()].map(AttributeValue::S);
+    Item::from([(name::PARTITION.into(), partition), (name::SORT.into(), sort)])
 }
 
 /// A run's place in an index: by time, then by name. Unique, so that a page goes on right after it, whatever the shard.

@@ -1,7 +1,7 @@
 //! # stepwell-aws: the ports on DynamoDB, SQS and S3
 //!
 //! **What lives here:** the store of checkpoints on one DynamoDB table, the queue on two SQS queues, the blobs in one S3
-//! bucket, and what an error of the SDK means. It is the only crate that names an `aws_sdk_*`.
+//! bucket, and what an error of the SDK means. No other crate of the engine names an `aws_sdk_*`; `stepwell-effects` does, for what a step calls.
 //!
 //! **What must not live here:** decisions about a run (`stepwell-core`), Lambda, and the making of tables, queues and
 //! buckets, which is up to whoever deploys.
@@ -24,6 +24,7 @@
 //! | log entry | `R#<run>` | `L#<log>#<seq>` | `j` the entry, `r` the revision that it was written for, `q` the write |
 //! | history segment | `R#<run>` | `H#<revision>` | the same |
 //! | spilled effect | `R#<run>` | `E#<key>` | the same |
+//! | claim | `E#<key>` | `E` | `v` the format, `h` the run that owns the key of an effect across runs |
 //!
 //! The checkpoint's attributes. Those that this code does not know are left as they are: an update sets what it knows.
 //!
@@ -51,7 +52,7 @@
 //! | path | writes | reads |
 //! | --- | --- | --- |
 //! | start | 1, and 1 in each index | 0 |
-//! | acquire, renewal, commit, signal, cancellation | 1 | 0 |
+//! | acquire, renewal, commit, signal, cancellation, claim | 1 | 0 |
 //! | a log entry, a history segment, a spilled effect | 1 each | 0 |
 //! | the same again after a crash or a refusal | 1 each, or 2 and twice that for the checkpoint; see `aside` | 1 |
 //! | every 16th consumed signal; a retry after a crashed attempt | 1 more (the first is refused) | 0 |

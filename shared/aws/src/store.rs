@@ -5,7 +5,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest, apply};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_ports::{CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
 
 use crate::aside::{self, Aside, Taken};
 use crate::exact::{self, Judged};
@@ -55,7 +55,7 @@ impl CheckpointStore for Store {
         if !taken.is_empty() {
             return self.write_over(request, taken).await;
         }
-        match self.table.update(run, update).await? {
+        match self.table.update(item::key(run, keys::CHECKPOINT), update).await? {
             Answer::Done(item) => Ok(Written::Applied(Box::new(item::decode(run, &item)?))),
             Answer::Refused(item) => self.write_exactly(request, decoded(run, item)?, &[]).await,
         }
@@ -100,6 +100,17 @@ impl CheckpointStore for Store {
                 return Ok(found);
             }
             want = want.saturating_mul(2);
+        }
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        match self.table.update(keys::claim(&claim.key), writes::claim(claim)).await? {
+            Answer::Done(_) => Ok(Claimed::Mine),
+            Answer::Refused(Some(there)) => item::owner(&claim.key, &there).map(Claimed::Of),
+            // It was there when it was looked at, and is gone.
+            Answer::Refused(None) => {
+                Err(StoreError::Throttled(format!("the claim of {} was deleted from outside", claim.key)))
+            }
         }
     }
 
@@ -192,7 +203,8 @@ impl Store {
             let Some(seen) = &current else { break };
             let update = exact::rewrite(seen, &next)?;
             let is_done = if beside.is_empty() {
-                matches!(self.table.update(&request.run, update).await?, Answer::Done(_))
+                let key = item::key(&request.run, keys::CHECKPOINT);
+                matches!(self.table.update(key, update).await?, Answer::Done(_))
             } else {
                 self.table.transact(request, update, beside).await?
             };

@@ -88,14 +88,14 @@ impl Table {
         }
     }
 
-    /// Updates a checkpoint; the answer is all of it.
-    pub(crate) async fn update(&self, run: &RunId, update: Update) -> Result<Answer, StoreError> {
+    /// Updates an item; the answer is all of it.
+    pub(crate) async fn update(&self, key: Item, update: Update) -> Result<Answer, StoreError> {
         let (witness, parts) = (Witness::default(), update.into_parts());
         let update = self
             .client
             .update_item()
             .table_name(&self.name)
-            .set_key(Some(item::key(run, crate::keys::CHECKPOINT)))
+            .set_key(Some(key))
             .update_expression(parts.update)
             .condition_expression(parts.condition)
             .set_expression_attribute_names(parts.names)

@@ -19,7 +19,7 @@ use stepwell_core::limits::{MAILBOX_BYTES_MAX, MAILBOX_LETTERS_MAX, SIGNALS_SEEN
 use stepwell_core::stored::FORMAT;
 use stepwell_core::write::{Acquire, Commit, Renew};
 use stepwell_core::{CancelRequest, Letter, Phase, Progress, RunId, SignalId, Timestamp, WriteId};
-use stepwell_ports::StoreError;
+use stepwell_ports::{Claim, StoreError};
 
 use crate::item::{self, Attribute, name};
 use crate::update::Update;
@@ -142,6 +142,23 @@ pub(crate) fn cancel(run: &RunId, cancel: &CancelRequest, now: Timestamp) -> Res
     Ok(update)
 }
 
+/// Makes a run the owner of a key: what [`Claim::is_granted_by`] says.
+pub(crate) fn claim(claim: &Claim) -> Update {
+    let mut update = Update::default();
+    let format = update.value(u64::from(FORMAT));
+    update.when(format!("(attribute_not_exists({v}) OR {v} <= {format})", v = name::FORMAT));
+    let run = update.value(claim.run.as_str());
+    let (nobody, owner) = (format!("attribute_not_exists({})", name::PARTITION), name::OWNER);
+    let ours = match &claim.instead_of {
+        None => format!("{owner} = {run}"),
+        Some(from) => format!("{owner} IN ({run}, {})", update.value(from.as_str())),
+    };
+    update.when(format!("({nobody} OR {ours})"));
+    update.set_to(name::FORMAT, &format);
+    update.set_to(owner, &run);
+    update
+}
+
 /// An update that touches nothing which newer code wrote. That a run is not there shows in this condition as well.
 pub(crate) fn begun() -> Update {
     let mut update = Update::default();
@@ -179,13 +196,19 @@ fn raise(update: &mut Update, counter: &str, by: u64) -> String {
 /// Whether a commit ends a visit of a step, by the history entry that it adds.
 fn ends_a_visit(progress: &Progress) -> bool {
     progress.tail.entries.last().is_none_or(|entry| match entry.kind {
-        EntryKind::Stepped | EntryKind::Waited | EntryKind::Completed => true,
+        EntryKind::Stepped
+        | EntryKind::Waited
+        | EntryKind::Undoing
+        | EntryKind::Undone
+        | EntryKind::LetStand
+        | EntryKind::Completed => true,
         EntryKind::LookedUp
         | EntryKind::Intended
         | EntryKind::Retried
         | EntryKind::Parked
         | EntryKind::Resumed
         | EntryKind::Resolved
+        | EntryKind::Answered
         | EntryKind::Failed
         | EntryKind::Cancelled => false,
     })

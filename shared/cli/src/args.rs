@@ -1,5 +1,7 @@
 //! The arguments of the program.
 
+mod approval;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,8 +11,9 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
 use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, WorkflowName};
-use stepwell_samples::brief::Outside;
+use stepwell_samples::Outside;
 
+pub(crate) use self::approval::{Answer, Approvals, Approve, LetStand, Reject};
 use crate::program;
 use crate::workflows::Workflows;
 
@@ -63,7 +66,9 @@ impl Cli {
             return command;
         }
         let without_urls = |command: clap::Command| {
-            command.mut_arg("vendors_url", |url| url.hide(true)).mut_arg("mail_url", |url| url.hide(true))
+            ["vendors_url", "mail_url", "shop_url"]
+                .into_iter()
+                .fold(command, |command, url| command.mut_arg(url, |url| url.hide(true)))
         };
         command
             .after_help(EXIT_CODES.replace(" or the demo", ""))
@@ -93,6 +98,14 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// Let a parked run go on
     Resume(Resume),
+    /// List what somebody has to decide: approvals that are open
+    Approvals(Approvals),
+    /// Allow what a run asks for, once and with exactly these parameters
+    Approve(Approve),
+    /// Refuse what a run asks for
+    Reject(Reject),
+    /// Let an effect stand that could not be taken back, and the run go on to its end
+    LetStand(LetStand),
     /// List effects that may have happened: somebody has to find out
     Unknowns(Unknowns),
     /// Say how an effect ended that may have happened
@@ -264,6 +277,9 @@ pub(crate) struct Ended {
     /// It did not happen: the step calls again
     #[arg(long)]
     pub(crate) try_again: bool,
+    /// Nobody will ever know: it stays uncertain, and the run may end with it
+    #[arg(long)]
+    pub(crate) sign_off: bool,
 }
 
 #[derive(Debug, Args)]
@@ -276,9 +292,11 @@ pub(crate) struct DeadLetters {
 /// Where `stepwell outside` listens when nobody says otherwise.
 const VENDORS_URL: &str = "http://127.0.0.1:4711";
 const MAIL_URL: &str = "http://127.0.0.1:4712";
+const SHOP_URL: &str = "http://127.0.0.1:4713";
 
-/// Where the outside world of competitive-brief is.
+/// Where the outside world of the samples is.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_field_names, reason = "the options have these names")]
 pub(crate) struct OutsideUrls {
     /// Where the vendors' pages are
     #[arg(long, value_name = "URL", env = "STEPWELL_VENDORS_URL", default_value = VENDORS_URL)]
@@ -286,20 +304,23 @@ pub(crate) struct OutsideUrls {
     /// Where the mail API is
     #[arg(long, value_name = "URL", env = "STEPWELL_MAIL_URL", default_value = MAIL_URL)]
     mail_url: String,
-}
-
-/// For commands that ask workflows what they accept and call nothing.
-pub(crate) fn default_outside() -> Outside {
-    Outside { vendors_url: VENDORS_URL.into(), mail_url: MAIL_URL.into() }
+    /// Where the shop is
+    #[arg(long, value_name = "URL", env = "STEPWELL_SHOP_URL", default_value = SHOP_URL)]
+    shop_url: String,
 }
 
 impl OutsideUrls {
     pub(crate) fn outside(&self) -> Outside {
-        Outside { vendors_url: self.vendors_url.clone(), mail_url: self.mail_url.clone() }
+        Outside {
+            vendors_url: self.vendors_url.clone(),
+            mail_url: self.mail_url.clone(),
+            shop_url: self.shop_url.clone(),
+        }
     }
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_field_names, reason = "the options have these names")]
 pub(crate) struct OutsidePorts {
     /// Port of the vendors' pages on 127.0.0.1
     #[arg(long, value_name = "PORT", default_value_t = 4711)]
@@ -307,6 +328,9 @@ pub(crate) struct OutsidePorts {
     /// Port of the mail API on 127.0.0.1
     #[arg(long, value_name = "PORT", default_value_t = 4712)]
     pub(crate) mail_port: u16,
+    /// Port of the shop on 127.0.0.1
+    #[arg(long, value_name = "PORT", default_value_t = 4713)]
+    pub(crate) shop_port: u16,
 }
 
 /// The phases that a list can be asked for: `cancelling` shows only in a single run.

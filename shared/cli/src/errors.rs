@@ -3,11 +3,13 @@
 use std::io;
 use std::process::ExitCode;
 
+use stepwell_core::decide::ApproveRefused;
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_engine::{ClientError, EngineError, Remedy};
+use stepwell_http::view::AnswerView;
 use stepwell_local::OpenError;
 use stepwell_ports::QueueError;
-use stepwell_samples::brief::SetupError;
+use stepwell_samples::client::SetupError;
 use stepwell_samples::outside::WorldError;
 
 use crate::program;
@@ -154,7 +156,25 @@ impl CliError {
             Self::Client(ClientError::NoSuchRun(run)) => {
                 format!("there is no run {run}; `{} list` shows those there are", program::name())
             }
-            _ => stepwell::error_chain(self),
+            Self::Client(ClientError::NotTaken { run, why }) if matches!(**why, ApproveRefused::NoSuch(_)) => {
+                let all = program::command(format_args!("approvals {run} --all"));
+                format!("{}; {all} shows those it keeps", stepwell::error_chain(self))
+            }
+            _ => match self.first_answer() {
+                Some(AnswerView { at, why, .. }) => {
+                    let why = why.as_deref().unwrap_or("no reason given");
+                    format!("{}; that was at {at}: {why}", stepwell::error_chain(self))
+                }
+                None => stepwell::error_chain(self),
+            },
+        }
+    }
+
+    /// The answer that stands, where an approval was decided before.
+    pub(crate) fn first_answer(&self) -> Option<AnswerView> {
+        match self {
+            Self::Client(error) => AnswerView::that_stands(error),
+            _ => None,
         }
     }
 }

@@ -17,6 +17,10 @@ pub(crate) fn start(cli: &Cli) {
         | Command::Signal(_)
         | Command::Cancel(_)
         | Command::Resume(_)
+        | Command::Approvals(_)
+        | Command::Approve(_)
+        | Command::Reject(_)
+        | Command::LetStand(_)
         | Command::DeadLetters(_)
         | Command::Doctor
         | Command::Unknowns(_)

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use stepwell_engine::Remedy;
+use stepwell_http::view::AnswerView;
 
 use crate::errors::{CliError, Exit};
+use crate::view::harmless;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 
@@ -28,6 +30,9 @@ struct FailedError<'a> {
     code: &'a str,
     message: &'a str,
     remedy: &'a str,
+    /// The answer that stands, where an approval was decided before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<AnswerView>,
 }
 
 impl Output {
@@ -51,11 +56,12 @@ impl Output {
             return;
         }
         let (code, message) = (error.code(), error.text());
-        say(format_args!("{ERROR}error[{code}]{ERROR:#}: {message}"));
+        say(format_args!("{ERROR}error[{code}]{ERROR:#}: {}", harmless(&message)));
         if self.json {
             let remedy = error.remedy().as_str();
             // It is said in words already.
-            let _ = write_json(&Failed { error: FailedError { code, message: &message, remedy } });
+            let first = error.first_answer();
+            let _ = write_json(&Failed { error: FailedError { code, message: &message, remedy, first } });
         }
     }
 }
@@ -81,7 +87,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if std::env::args_os().any(|argument| argument == "--json") {
         let message = error.to_string();
         let remedy = Remedy::FixTheInput.as_str();
-        let _ = write_json(&Failed { error: FailedError { code: "usage", message: message.trim(), remedy } });
+        let _ =
+            write_json(&Failed { error: FailedError { code: "usage", message: message.trim(), remedy, first: None } });
     }
     Exit::Usage.into()
 }

@@ -1,5 +1,6 @@
 //! What this program is called: its hints name a command that can be typed.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -12,4 +13,9 @@ static NAME: LazyLock<String> = LazyLock::new(|| {
 /// The name that it was called by.
 pub(crate) fn name() -> &'static str {
     &NAME
+}
+
+/// A command of this program, as a hint gives it.
+pub(crate) fn command(words: impl Display) -> String {
+    format!("`{} {words}`", name())
 }

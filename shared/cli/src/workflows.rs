@@ -1,7 +1,8 @@
 //! Which workflows this program has.
 
 use stepwell::Registry;
-use stepwell_samples::brief::{Outside, SetupError};
+use stepwell_samples::Outside;
+use stepwell_samples::client::SetupError;
 
 /// The workflows of this program.
 pub(crate) enum Workflows {

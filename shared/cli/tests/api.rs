@@ -11,8 +11,8 @@ use axum::http::Request;
 use common::{Stepwell, park, with_local};
 use stepwell::Registry;
 use stepwell_core::{
-    Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Outcome, ParkReason, Payload, RunId, Scope,
-    Timestamp, WorkflowName,
+    Amounts, Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Outcome, ParkReason, Payload, RunId,
+    Scope, Timestamp, WorkflowName,
 };
 use stepwell_engine::{Client, Ports};
 use stepwell_http::{Access, Api};
@@ -59,6 +59,11 @@ fn effect(run: &str, name: &str, class: Class, outcome: Outcome) -> EffectRecord
         outcome,
         until: Some(Timestamp(1_700_000_020_000)),
         of_run: true,
+        approval: None,
+        costs: Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
     }
 }
 
@@ -73,7 +78,9 @@ fn answered(stepwell: &Stepwell, path: &str) -> String {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
         let ports = Ports { store: local.store(), queue: local.queue(), blobs: local.blobs(), clock, ids };
         let access = Access::from_text(&format!("ann={}", Digest::of(KEY.as_bytes()))).unwrap();
-        let app = stepwell_http::router(Api { client: Client::new(ports, Arc::new(Registry::new())), access });
+        let registry = Arc::new(Registry::new());
+        let client = Client::new(ports, Arc::clone(&registry));
+        let app = stepwell_http::router(Api { client, registry, access });
         let request = Request::get(path).header("x-api-key", KEY).body(Body::empty()).unwrap();
         let response = app.oneshot(request).await.unwrap();
         assert!(response.status().is_success(), "{path}: {}", response.status());

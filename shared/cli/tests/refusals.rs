@@ -28,6 +28,10 @@ fn help_lists_every_command_and_every_exit_code() {
         "signal",
         "cancel",
         "resume",
+        "approvals",
+        "approve",
+        "reject",
+        "let-stand",
         "unknowns",
         "resolve",
         "dead-letters",
@@ -251,7 +255,7 @@ fn a_port_that_is_taken_is_named() {
     let stepwell = Stepwell::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let ran = stepwell.run(&["outside", "--vendors-port", "0", "--mail-port", &port]);
+    let ran = stepwell.run(&["outside", "--vendors-port", "0", "--shop-port", "0", "--mail-port", &port]);
     ran.failed(3, &["error[port-in-use]", &port, "mail API", "choose another port"]);
 }
 

@@ -88,7 +88,7 @@ fn a_brief_waits_for_its_signal_and_mails_once() {
     outside.service.signal("TERM");
     let counts = outside.service.end();
     assert_eq!(counts.code, Some(0), "{counts:?}");
-    assert_eq!(counts.stdout.trim(), "2 pages served; 1 mail requested, 1 delivered");
+    assert_eq!(counts.stdout.trim(), "2 pages served; 1 mail requested, 1 delivered; 0 refunds paid");
 }
 
 /// Whoever is to approve the draft sees it, with the notes that it was made of: a blob and a log.
@@ -215,6 +215,7 @@ fn a_parked_run_says_why_and_goes_on_when_resumed() {
     assert_eq!((&shown["status"], &shown["detail"]["parked"]["code"]), (&json!("parked"), &json!("data")));
     let text = stepwell.run(&["show", &run]).stdout;
     assert!(text.contains("data: a page is missing; once that is mended, resume"), "{text}");
+    assert!(text.contains(&format!("`stepwell resume {run}` lets it go on, once that is mended\n")), "{text}");
     stepwell.run(&[&start[..], &["--wait"]].concat()).failed(5, &["is parked: a page is missing"]);
 
     let resumed = stepwell.run(&["resume", &run, "--by", "bob", "--why", "page is back"]);
@@ -287,13 +288,13 @@ fn workflows_are_listed_without_any_data() {
     let stepwell = Stepwell::new();
     let workflows = stepwell.json(&["workflows"]);
     let names: Vec<&Value> = workflows.as_array().unwrap().iter().map(|workflow| &workflow["name"]).collect();
-    assert_eq!(names, ["competitive-brief", "countdown", "hello"]);
+    assert_eq!(names, ["competitive-brief", "countdown", "hello", "refund"]);
     assert!(!stepwell.data().exists());
     let version = finish(stepwell.command(&["--version"]), "");
     assert!(version.stdout.starts_with("stepwell "), "{version:?}");
 }
 
-/// The vendors' pages and the mail API, as the program serves them.
+/// What the brief calls, as the program serves it: the vendors' pages and the mail API.
 struct Outside {
     service: Service,
     vendors: String,
@@ -302,10 +303,11 @@ struct Outside {
 
 impl Outside {
     fn start(stepwell: &Stepwell) -> Self {
-        let service = Service::start(stepwell.command(&["outside", "--vendors-port", "0", "--mail-port", "0"]));
+        let ports = ["outside", "--vendors-port", "0", "--mail-port", "0", "--shop-port", "0"];
+        let service = Service::start(stepwell.command(&ports));
         let urls: Vec<&str> = service.ready.split_whitespace().filter(|word| word.starts_with("http")).collect();
         let vendors = urls[0].strip_suffix("/vendors,").unwrap().to_owned();
-        let mail = urls[1].strip_suffix("/v1/mails").unwrap().to_owned();
+        let mail = urls[1].strip_suffix("/v1/mails,").unwrap().to_owned();
         Self { service, vendors, mail }
     }
 

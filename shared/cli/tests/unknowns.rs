@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::{Stepwell, at, park};
 use serde_json::{Value, json};
 use stepwell_core::{
-    Class, EffectKey, EffectRecord, Failure, FailureKind, Outcome, ParkReason, RunId, Scope, Timestamp, WorkflowName,
+    Amounts, Class, EffectKey, EffectRecord, Failure, FailureKind, Outcome, ParkReason, RunId, Scope, Timestamp,
+    WorkflowName,
 };
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
@@ -41,6 +42,11 @@ fn record(run: &str, name: &str, class: Class, left: Duration) -> EffectRecord {
         outcome: Outcome::Unknown { since: Timestamp(1_700_000_000_000), evidence: "no answer within 20s".into() },
         until: Some(until),
         of_run: true,
+        approval: None,
+        costs: Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
     }
 }
 
@@ -77,7 +83,7 @@ fn what_may_have_happened_is_listed_and_shown() {
 
     let text = stepwell.run(&["show", &run]).stdout;
     let effect = format!("pay (once), 1 call, key {key}: may have happened since 2023-11-14T22:13:20.000Z: no answer");
-    assert!(text.contains(&effect) && text.contains(&format!("`stepwell resolve {run} KEY`")), "{text}");
+    assert!(text.contains(&effect) && text.contains(&format!("`stepwell resolve {run} {key}`")), "{text}");
     assert!(text.contains("its call waited until 2023-11-14T22:13:40.000Z at the latest"), "{text}");
     let outcome = stepwell.json(&["show", &run])["effects"][0]["outcome"]["unknown"].take();
     assert_eq!((&outcome["until"], &outcome["evidence"]), (&expected[0]["until"], &expected[0]["evidence"]));
@@ -160,7 +166,7 @@ fn what_does_not_fit_changes_nothing() {
         (&["resolve", &run, &key, "--try-again"], "--why <TEXT>"),
         (&["resolve", &run, &key, "--try-again", "--why", " "], "it says nothing"),
         (&["resolve", &run, &key, "--failed", "", "--why", WHY], "it says nothing"),
-        (&["resolve", &run, &key, "--why", WHY], "--succeeded <JSON>|--failed <TEXT>|--try-again"),
+        (&["resolve", &run, &key, "--why", WHY], "--succeeded <JSON>|--failed <TEXT>|--try-again|--sign-off"),
         (&["resolve", &run, &key, "--try-again", "--failed", "no", "--why", WHY], "cannot be used with"),
         (&["resolve", &run, "pay", "--try-again", "--why", WHY], "no key of an effect: those are 32 hex"),
         (&["resolve", &run, &key.to_uppercase(), "--try-again", "--why", WHY], "no key of an effect"),
@@ -212,13 +218,36 @@ fn parked_runs_come_first_and_a_limit_is_said() {
 }
 
 #[test]
-fn a_cancelled_run_tells_what_is_uncertain() {
+fn a_cancelled_run_waits_for_what_is_uncertain_and_ends_with_what_is_signed_off() {
     let stepwell = Stepwell::new();
     let (run, [key]) = unknown(&stepwell, [("pay", Class::Once, Duration::ZERO)]);
-    stepwell.json(&["cancel", &run]);
+    let cancelled = stepwell.run(&["cancel", &run]);
+    let resolve = format!("once it is known: `stepwell resolve {run} {key}`, with how it ended\n");
+    let sign_off = format!("if nobody can find out: `stepwell resolve {run} {key} --sign-off --why …`");
+    let stays = "is to end, but 1 effect may have happened: it stays parked until it is known how each ended\n";
+    for part in [stays, &resolve, &sign_off] {
+        assert!(cancelled.code == Some(0) && cancelled.stdout.contains(part), "{part}: {cancelled:?}");
+    }
+    let again = stepwell.json(&["cancel", &run]);
+    assert_eq!(
+        (&again["new"], &again["status"], &again["unknowns"][0]["key"]),
+        (&json!(false), &json!("parked"), &json!(key))
+    );
+    let shown = stepwell.run(&["show", &run]).stdout;
+    assert!(shown.contains(&resolve) && shown.contains(&sign_off), "{shown}");
+
+    let settled = stepwell.run(&["resolve", &run, &key, "--sign-off", "--why", "the bank has lost its books"]);
+    let said = format!("effect {key} of run {run} is resolved as sign-off, says ada; the run goes on to its end\n");
+    assert_eq!((settled.code, settled.stdout.as_str()), (Some(0), said.as_str()), "{settled:?}");
+    let _worker = stepwell.worker(&[]);
+    let ended = stepwell.wait_for(&run, "cancelled");
+    let uncertain = &ended["detail"]["cancelled"]["uncertain"][0];
+    assert_eq!((&uncertain["key"], &uncertain["signed_off_by"]), (&json!(key), &json!("ada")), "{ended}");
     let text = stepwell.run(&["show", &run]).stdout;
-    assert!(text.contains("pay (once), 1 call, may have happened\n"), "{text}");
-    assert!(!text.contains("stepwell resolve"), "{text}");
+    let certified = format!(
+        "pay (once), 1 call, key {key}, may have happened; its call waited until 2023-11-14T22:13:40.000Z at the latest; signed off by ada\n"
+    );
+    assert!(text.contains(&certified) && !text.contains("stepwell resolve"), "{text}");
     assert_eq!(stepwell.json(&["unknowns", &run]), json!([]));
     stepwell.run(&succeeded(&run, &key, "1")).failed(3, &["error[ended]", "cancelled"]);
 }

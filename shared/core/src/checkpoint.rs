@@ -11,11 +11,14 @@
 //! | `cancel` | anyone, once | not ended |
 //! | `due_at` | all of these | rides along |
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Approval;
+use crate::budget::Spent;
 use crate::effect::EffectRecord;
 use crate::history::Segment;
 use crate::ids::{Fence, Revision, RunId, Ticket, WorkerId, WorkflowName, WriteId};
@@ -24,6 +27,7 @@ use crate::mailbox::Mailbox;
 use crate::status::{Failure, Phase, Status};
 use crate::stored;
 use crate::time::Timestamp;
+use crate::undo::{Undo, Undoing};
 
 /// One run, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +129,18 @@ pub struct Progress {
     /// Effects of the run that no longer fit the ledger and are items of their own.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub spilled: u64,
+    /// Approvals that were asked for, newest last.
+    #[serde(rename = "q", default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
+    /// Effects to take back if the run fails or is cancelled, newest last.
+    #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
+    pub undo: Vec<Undo>,
+    /// The run has failed or was cancelled, and takes back what it has done.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub undoing: Option<Box<Undoing>>,
+    /// What it has spent of its budget.
+    #[serde(rename = "c", default, skip_serializing_if = "Spent::is_none")]
+    pub spent: Spent,
     /// Logs the run has stored.
     #[serde(rename = "g", default, skip_serializing_if = "is_zero_u32")]
     pub logs: u32,
@@ -155,6 +171,9 @@ pub enum Place {
         /// The input.
         #[serde(rename = "i")]
         input: Payload,
+        /// The step to run with the state that the input gives, where that is not the first: something is taken back.
+        #[serde(rename = "c", default, deserialize_with = "json::given", skip_serializing_if = "Option::is_none")]
+        at: Option<Json>,
     },
     /// The step that runs next, and what the run knows.
     #[serde(rename = "c")]
@@ -169,11 +188,22 @@ pub enum Place {
 }
 
 impl Place {
+    /// Another step with the same state.
+    #[must_use]
+    pub fn with_step(&self, cursor: Json) -> Self {
+        match self {
+            Self::Fresh { input, at: _ } => Self::Fresh { input: input.clone(), at: Some(cursor) },
+            Self::At { state, cursor: _ } => Self::At { cursor, state: state.clone() },
+        }
+    }
+
     /// The step's name: the cursor's variant, `begin` before the first step.
     pub fn step(&self) -> String {
         match self {
-            Self::Fresh { .. } => "begin".to_string(),
-            Self::At { cursor, .. } => cursor.variant().unwrap_or_else(|| cursor.text().chars().take(40).collect()),
+            Self::Fresh { at: None, .. } => "begin".to_string(),
+            Self::Fresh { at: Some(cursor), .. } | Self::At { cursor, .. } => {
+                cursor.variant().unwrap_or_else(|| cursor.text().chars().take(40).collect())
+            }
         }
     }
 }
@@ -286,7 +316,9 @@ impl Checkpoint {
         match &self.progress.status {
             Status::Created | Status::Running => true,
             Status::Retrying { at } => *at <= now || self.cancel.is_some(),
-            Status::Waiting(wait) => wait.is_over(now) || self.mailbox.seq > wait.seen || self.cancel.is_some(),
+            Status::Waiting(wait) => {
+                wait.wakes_at().is_some_and(|at| at <= now) || self.mailbox.seq > wait.seen || self.cancel.is_some()
+            }
             Status::Parked { .. } | Status::Completed { .. } | Status::Failed { .. } | Status::Cancelled { .. } => {
                 false
             }
@@ -297,7 +329,7 @@ impl Checkpoint {
     pub fn wakes_at(&self) -> Option<Timestamp> {
         match &self.progress.status {
             Status::Retrying { at } if self.cancel.is_none() => Some(*at),
-            Status::Waiting(wait) if self.cancel.is_none() && self.mailbox.seq <= wait.seen => wait.until,
+            Status::Waiting(wait) if self.cancel.is_none() && self.mailbox.seq <= wait.seen => wait.wakes_at(),
             Status::Created
             | Status::Running
             | Status::Retrying { .. }

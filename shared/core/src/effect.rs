@@ -6,9 +6,11 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::ApprovalId;
+use crate::budget::Amounts;
 use crate::checkpoint::Visit;
 use crate::ids::{RunId, WorkflowName};
-use crate::json::{Digest, Payload};
+use crate::json::{Digest, Json, Payload};
 use crate::status::Failure;
 use crate::time::Timestamp;
 
@@ -40,12 +42,13 @@ impl Class {
         }
     }
 
-    /// Whether a call that may have been made at `first` may be made again now, under the same key, without asking first.
-    pub fn may_repeat(self, first: Timestamp, now: Timestamp) -> bool {
+    /// For how long a call that may have been made at `first` may be repeated from now on, under the same key and without asking first:
+    /// it may land as late as it gives up waiting, and has to be deduped then, too. Zero: it may not.
+    pub fn repeatable_for(self, first: Timestamp, now: Timestamp) -> Duration {
         match self {
-            Self::Read | Self::Idempotent(None) => true,
-            Self::Idempotent(Some(window)) => now.since(first) <= Duration::from_millis(window),
-            Self::Reconcilable | Self::Once => false,
+            Self::Read | Self::Idempotent(None) => Duration::MAX,
+            Self::Idempotent(Some(window)) => Duration::from_millis(window).saturating_sub(now.since(first)),
+            Self::Reconcilable | Self::Once => Duration::ZERO,
         }
     }
 
@@ -78,10 +81,14 @@ pub enum Scope<'a> {
     Visit(Visit),
     /// The whole run, by the author's key: coming back never acts twice.
     Run(&'a str),
+    /// Every run of the workflow, by the author's key: one refund an order, whichever run asks. All runs derive the same
+    /// key, so a run has to own it (a claim in the store) before it acts under it.
+    Business(&'a str),
 }
 
 impl EffectKey {
-    /// Derives the key from run, workflow, effect name and scope: 32 hexadecimal digits, the same in every attempt.
+    /// Derives the key from run, workflow, effect name and scope: 32 hexadecimal digits, the same in every attempt. The run
+    /// plays no part in [`Scope::Business`].
     ///
     /// ```
     /// use stepwell_core::{EffectKey, RunId, Scope, WorkflowName};
@@ -89,18 +96,25 @@ impl EffectKey {
     /// let key = EffectKey::derive(&run, &workflow, "email", Scope::Run("order-7"));
     /// assert_eq!(key, EffectKey::derive(&run, &workflow, "email", Scope::Run("order-7")));
     /// assert_ne!(key, EffectKey::derive(&run, &workflow, "email", Scope::Run("order-8")));
+    ///
+    /// let other = RunId::new("r2")?;
+    /// assert_ne!(key, EffectKey::derive(&other, &workflow, "email", Scope::Run("order-7")));
+    /// let key = EffectKey::derive(&run, &workflow, "email", Scope::Business("order-7"));
+    /// assert_eq!(key, EffectKey::derive(&other, &workflow, "email", Scope::Business("order-7")));
     /// # Ok::<(), stepwell_core::NameError>(())
     /// ```
     pub fn derive(run: &RunId, workflow: &WorkflowName, name: &str, scope: Scope<'_>) -> Self {
         let visit;
-        let (kind, within): (&[u8], &[u8]) = match scope {
+        let run = run.as_str().as_bytes();
+        let (run, kind, within): (&[u8], &[u8], &[u8]) = match scope {
             Scope::Visit(Visit(number)) => {
                 visit = number.to_be_bytes();
-                (b"visit", &visit)
+                (run, b"visit", &visit)
             }
-            Scope::Run(key) => (b"run", key.as_bytes()),
+            Scope::Run(key) => (run, b"run", key.as_bytes()),
+            Scope::Business(key) => (b"", b"business", key.as_bytes()),
         };
-        let parts = [run.as_str().as_bytes(), workflow.as_str().as_bytes(), name.as_bytes(), kind, within];
+        let parts = [run, workflow.as_str().as_bytes(), name.as_bytes(), kind, within];
         Self(Digest::of_parts(parts).short(32))
     }
 
@@ -187,14 +201,74 @@ pub struct EffectRecord {
     /// Whether it belongs to the run (it has an author's key) and not just to this visit of the step.
     #[serde(rename = "r", default, skip_serializing_if = "core::ops::Not::not")]
     pub of_run: bool,
+    /// The approval that it is made under.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
+    /// What it costs: reserved before the call, settled with its outcome.
+    #[serde(rename = "m", default, skip_serializing_if = "Amounts::is_empty")]
+    pub costs: Amounts,
+    /// The step that takes it back: a cursor.
+    #[serde(rename = "b", default, deserialize_with = "crate::json::given", skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Json>,
+    /// Whether nothing that happened before it is taken back once it has happened.
+    #[serde(rename = "x", default, skip_serializing_if = "core::ops::Not::not")]
+    pub no_return: bool,
+    /// Who has signed it off as uncertain: nobody will find out, and the run may end with it.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub signed_off: Option<String>,
 }
 
 impl EffectRecord {
-    /// Whether it may have happened, and that matters. A read that may have happened has changed nothing.
+    /// Whether its intent is written before its call: since of its class nothing else would tell after a crash that it may have
+    /// been made, or since an approval is used by it, an amount reserved for it, or something taken back after it.
+    pub fn has_intent(&self) -> bool {
+        self.class.needs_intent()
+            || self.approval.is_some()
+            || !self.costs.is_empty()
+            || self.undo.is_some()
+            || self.no_return
+    }
+
+    /// Whether nobody knows how it ended.
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self.outcome, Outcome::Unknown { .. })
+    }
+
+    /// Whether it has happened, or may have.
+    pub const fn may_have_happened(&self) -> bool {
+        match self.outcome {
+            Outcome::Succeeded(_) | Outcome::Unknown { .. } => true,
+            Outcome::Failed(_) => false,
+        }
+    }
+
+    /// Whether it may have happened, that matters, and nobody has signed it off. A read that may have happened has changed
+    /// nothing.
     pub fn is_open(&self) -> bool {
         match (&self.outcome, self.class) {
-            (Outcome::Unknown { .. }, Class::Idempotent(_) | Class::Reconcilable | Class::Once) => true,
+            (Outcome::Unknown { .. }, Class::Idempotent(_) | Class::Reconcilable | Class::Once) => {
+                self.signed_off.is_none()
+            }
             (Outcome::Unknown { .. }, Class::Read) | (Outcome::Succeeded(_) | Outcome::Failed(_), _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The outside remembers keys for as long as it likes: a run that goes on under newer code has to ask under the same.
+    #[test]
+    fn keys_stay_what_they_were() {
+        let (run, workflow) = (RunId::new("r1").unwrap(), WorkflowName::new("refund").unwrap());
+        let keys = [
+            (Scope::Visit(Visit(3)), "ed2a0670317d13a11225690a58ca83c1"),
+            (Scope::Run("order-7"), "e146fb27d1c5fad0209bbe5a76879444"),
+            (Scope::Business("order-7"), "7a4fec1cdd3e7bb207eaf46af476cf29"),
+        ];
+        for (scope, key) in keys {
+            assert_eq!(EffectKey::derive(&run, &workflow, "email", scope).as_str(), key, "{scope:?}");
         }
     }
 }

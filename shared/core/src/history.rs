@@ -40,6 +40,18 @@ pub enum EntryKind {
     /// A person said how an effect ended.
     #[serde(rename = "e")]
     Resolved,
+    /// A person answered an approval.
+    #[serde(rename = "a")]
+    Answered,
+    /// The run has failed or was cancelled, and what it has done begins to be taken back.
+    #[serde(rename = "b")]
+    Undoing,
+    /// An effect was taken back.
+    #[serde(rename = "d")]
+    Undone,
+    /// A person has let an effect stand that could not be taken back.
+    #[serde(rename = "t")]
+    LetStand,
     /// The step ended the run with a result.
     #[serde(rename = "c")]
     Completed,
@@ -63,6 +75,10 @@ impl EntryKind {
             Self::Parked => "parked",
             Self::Resumed => "resumed",
             Self::Resolved => "resolved",
+            Self::Answered => "answered",
+            Self::Undoing => "undoing",
+            Self::Undone => "undone",
+            Self::LetStand => "let-stand",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -112,13 +128,19 @@ impl LineOutcome {
     }
 }
 
+impl From<&Outcome> for LineOutcome {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded(_) => Self::Succeeded,
+            Outcome::Failed(_) => Self::Failed,
+            Outcome::Unknown { .. } => Self::Unknown,
+        }
+    }
+}
+
 impl From<&EffectRecord> for EffectLine {
     fn from(record: &EffectRecord) -> Self {
-        let outcome = match record.outcome {
-            Outcome::Succeeded(_) => LineOutcome::Succeeded,
-            Outcome::Failed(_) => LineOutcome::Failed,
-            Outcome::Unknown { .. } => LineOutcome::Unknown,
-        };
+        let outcome = LineOutcome::from(&record.outcome);
         Self { name: record.name.clone(), class: record.class, outcome, attempts: record.attempts }
     }
 }

@@ -42,7 +42,7 @@ pub fn check(checkpoint: &Checkpoint) -> Result<(), Broken> {
         (
             6,
             "a run that may wake by itself has a mark not before it",
-            !status.is_live() || checkpoint.due_at.is_some() || wait.is_some_and(|wait| wait.until.is_none()),
+            !status.is_live() || checkpoint.due_at.is_some() || wait.is_some_and(|wait| wait.wakes_at().is_none()),
         ),
         (
             7,

@@ -21,6 +21,8 @@
 
 extern crate alloc;
 
+pub mod approval;
+pub mod budget;
 pub mod checkpoint;
 pub mod decide;
 pub mod effect;
@@ -35,8 +37,11 @@ pub mod policy;
 pub mod status;
 pub mod stored;
 pub mod time;
+pub mod undo;
 pub mod write;
 
+pub use approval::{Answer, Approval, ApprovalId, AskApproval, Authority, Reviewer, Standing};
+pub use budget::{Amounts, Budget, OverBudget};
 pub use checkpoint::{CancelRequest, Checkpoint, Hold, Lease, Place, Progress, Trouble, Usage, Visit};
 pub use effect::{Class, EffectKey, EffectRecord, Outcome, Scope};
 pub use ids::{
@@ -48,3 +53,4 @@ pub use message::Message;
 pub use policy::RetryPolicy;
 pub use status::{Certificate, Failure, FailureKind, ParkReason, Phase, Status, Wait};
 pub use time::Timestamp;
+pub use undo::{Cause, CertifiedEffect, Undo, Undoing};

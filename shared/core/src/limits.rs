@@ -48,6 +48,15 @@ pub const JOURNAL_RECORDS_MAX: usize = 256;
 /// Keyed effects that a checkpoint carries; older ones are spilled to items of their own and found by key.
 pub const LEDGER_RECORDS_MAX: usize = 16;
 
+/// Settled approvals that a checkpoint keeps, besides those that are open or given and not used; what was decided is in the history, too.
+pub const APPROVALS_KEPT_MAX: usize = 16;
+
+/// Roles that a reviewer comes with.
+pub const ROLES_MAX: usize = 16;
+
+/// Effects that a run can take back.
+pub const UNDO_MAX: usize = 256;
+
 /// Bytes of a failure's message that are kept.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 1_024;
 

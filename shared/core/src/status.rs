@@ -6,11 +6,13 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::EffectLine;
+use crate::approval::ApprovalId;
+use crate::budget::OverBudget;
 use crate::ids::{MailboxSeq, SignalName};
 use crate::json::Payload;
 use crate::limits::FAILURE_MESSAGE_BYTES_MAX;
 use crate::time::Timestamp;
+use crate::undo::CertifiedEffect;
 
 /// Where a run stands. Each state owns the data that only it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,9 +72,15 @@ pub struct Wait {
     /// Any of these signals ends the wait.
     #[serde(rename = "on", default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<SignalName>,
+    /// An answer to this approval ends the wait, once it is decided.
+    #[serde(rename = "ap", default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalId>,
     /// The wait ends by itself at this time. `None` was written on purpose by the author.
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The run is looked at by then, since it may not become older: its budget ends. That does not end the wait.
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    pub budget_ends: Option<Timestamp>,
     /// Signals up to this one were looked at and did not end the wait.
     #[serde(rename = "s")]
     pub seen: MailboxSeq,
@@ -82,6 +90,11 @@ impl Wait {
     /// Whether its time has come.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now)
+    }
+
+    /// When it has to be looked at, if nothing comes before.
+    pub fn wakes_at(&self) -> Option<Timestamp> {
+        self.until.into_iter().chain(self.budget_ends).min()
     }
 }
 
@@ -201,7 +214,7 @@ pub const fn may_become(from: Phase, to: Phase) -> bool {
         Phase::Created | Phase::Running | Phase::Waiting | Phase::Retrying | Phase::Cancelling => {
             !matches!(to, Phase::Created)
         }
-        Phase::Parked => matches!(to, Phase::Running | Phase::Failed | Phase::Cancelled),
+        Phase::Parked => matches!(to, Phase::Running | Phase::Waiting | Phase::Failed | Phase::Cancelled),
         Phase::Completed | Phase::Failed | Phase::Cancelled => false,
     }
 }
@@ -244,6 +257,16 @@ pub enum ParkReason {
         #[serde(rename = "w")]
         what: String,
     },
+    /// It has spent its budget.
+    #[serde(rename = "budget")]
+    Budget(OverBudget),
+    /// Something that it did cannot be taken back.
+    #[serde(rename = "undo")]
+    Undo {
+        /// What, why, and what was taken back already.
+        #[serde(rename = "w")]
+        what: String,
+    },
 }
 
 impl ParkReason {
@@ -255,6 +278,8 @@ impl ParkReason {
             Self::StepLimit { .. } => "step-limit",
             Self::Data { .. } => "data",
             Self::UnknownOutcome { .. } => "unknown-outcome",
+            Self::Budget(_) => "budget",
+            Self::Undo { .. } => "undo",
         }
     }
 }
@@ -275,6 +300,10 @@ impl fmt::Display for ParkReason {
             Self::Data { what } => write!(f, "{what}; once that is mended, resume"),
             Self::UnknownOutcome { what } => {
                 write!(f, "{what}; find out whether it happened, and say so with `resolve`")
+            }
+            Self::Budget(over) => write!(f, "{over}; if that is right, resume to allow as much again"),
+            Self::Undo { what } => {
+                write!(f, "{what}; mend that and resume, or take it back by hand and say so with `let-stand`")
             }
         }
     }
@@ -312,6 +341,10 @@ pub enum FailureKind {
     Input,
     /// The running code does not know the run's workflow, version or step.
     Incompatible,
+    /// Its budget does not allow it.
+    Budget,
+    /// The effect was never sent: the run was cancelled first, or the outside has said that it knows of no such call.
+    NotSent,
 }
 
 impl FailureKind {
@@ -325,6 +358,8 @@ impl FailureKind {
             Self::Refused => "refused",
             Self::Input => "input",
             Self::Incompatible => "incompatible",
+            Self::Budget => "budget",
+            Self::NotSent => "not-sent",
         }
     }
 }
@@ -367,9 +402,18 @@ pub struct Certificate {
     /// Effects that the outside refused for good, in all steps.
     #[serde(rename = "f")]
     pub failed: u64,
-    /// Effects that may have happened.
+    /// Effects that may have happened. A person has signed each of them off.
     #[serde(rename = "u", default, skip_serializing_if = "Vec::is_empty")]
-    pub uncertain: Vec<EffectLine>,
+    pub uncertain: Vec<CertifiedEffect>,
+    /// Calls that the cancellation came before: they were never sent.
+    #[serde(rename = "n", default, skip_serializing_if = "Vec::is_empty")]
+    pub never_sent: Vec<CertifiedEffect>,
+    /// Effects that happened and were taken back, in that order.
+    #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<CertifiedEffect>,
+    /// Effects that could not be taken back, and that a person has let stand.
+    #[serde(rename = "y", default, skip_serializing_if = "Vec::is_empty")]
+    pub stands: Vec<CertifiedEffect>,
     /// The step that was never finished.
     #[serde(rename = "at")]
     pub step: String,

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::budget::Spent;
 use crate::checkpoint::{CancelRequest, Checkpoint, Hold, Lease, Place, Progress, Usage, Visit};
 use crate::effect::EffectRecord;
 use crate::history::Segment;
@@ -336,11 +337,15 @@ fn started(run: &RunId, id: WriteId, now: Timestamp, start: &Start) -> Checkpoin
         step_limit: start.step_limit,
         version: start.version,
         status: Status::Created,
-        place: Place::Fresh { input: start.input.clone() },
+        place: Place::Fresh { input: start.input.clone(), at: None },
         trouble: None,
         journal: Vec::new(),
         ledger: Vec::new(),
         spilled: 0,
+        approvals: Vec::new(),
+        undo: Vec::new(),
+        undoing: None,
+        spent: Spent::default(),
         logs: 0,
         tail: Segment::default(),
         usage: Usage::default(),

@@ -5,6 +5,7 @@
 mod make;
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use make::{
     MARK, RULES, T0, acquire, at, at_work, committed, end, failure, held, inline, keyed, last_kind, moment, place,
@@ -29,7 +30,8 @@ fn goto() -> StepOutcome {
 }
 
 fn wait(on: &[&str], until: Option<Timestamp>) -> StepOutcome {
-    StepOutcome::Wait { place: place("Send"), on: on.iter().map(|name| signal(name)).collect(), until }
+    let on = on.iter().map(|name| signal(name)).collect();
+    StepOutcome::Wait { place: place("Send"), on, until, ask: None }
 }
 
 fn complete() -> StepOutcome {
@@ -226,7 +228,7 @@ fn a_wait_is_no_wait_when_its_letter_is_there_and_not_taken_by_the_step() {
     assert_eq!((early.then, last_kind(&early)), (Then::Continue, EntryKind::Stepped));
 
     let taken = decide(&run, busy(wait(&["go"], None)), true);
-    let expected = Wait { on: vec![signal("go")], until: None, seen: MailboxSeq(1) };
+    let expected = Wait { on: vec![signal("go")], approval: None, until: None, budget_ends: None, seen: MailboxSeq(1) };
     assert_eq!(taken.commit.progress.status, Status::Waiting(expected));
     let after = committed(&run, T0, taken.commit);
     assert!(!after.is_due(T0));
@@ -375,8 +377,8 @@ fn what_was_used_is_added_up() {
 }
 
 /// The names of the effects that a cancelled run's certificate lists as uncertain, and its two counts.
-fn certified(decision: Decision) -> (u64, u64, Vec<String>) {
-    let Status::Cancelled { certificate, .. } = decision.commit.progress.status else { panic!("not cancelled") };
+fn certified(run: &Checkpoint) -> (u64, u64, Vec<String>) {
+    let certificate = make::certificate(run);
     assert!(certificate.uncertain.iter().all(|line| line.outcome == LineOutcome::Unknown));
     let names = certificate.uncertain.into_iter().map(|line| line.name).collect();
     (certificate.confirmed, certificate.failed, names)
@@ -395,15 +397,21 @@ fn the_certificate_counts_what_is_known_and_lists_what_is_not() {
         unknown("look", Class::Read),
         keyed("book", "b1", Outcome::Succeeded(inline(&json!("seat 4")))),
     ];
-    let expected = (9, 3, vec!["call".into(), "pay".into()]);
+    let expected = (9, 3, BTreeSet::from(["call".to_owned(), "pay".to_owned()]));
+    let signed_off = |parked: &Checkpoint| {
+        make::parked_for(parked);
+        let (confirmed, failed, names) = certified(&make::taken_up(&make::signed_off(parked, T0), T0));
+        (confirmed, failed, names.into_iter().collect::<BTreeSet<_>>())
+    };
 
     // The step has ended, or it has not, or no step ran: what is known is the same.
     for outcome in [goto(), complete(), again_in_a_second(), park()] {
         let end = StepEnd { effects: effects.clone(), ..end(outcome) };
-        assert_eq!(certified(decide(&run, end, true)), expected);
+        let parked = committed(&run, T0, decide(&run, end, true).commit);
+        assert_eq!(signed_off(&parked), expected);
     }
     run.progress.journal = effects;
-    assert_eq!(certified(turned(&run, T0)), expected);
+    assert_eq!(signed_off(&committed(&run, T0, turned(&run, T0).commit)), expected);
 }
 
 #[test]

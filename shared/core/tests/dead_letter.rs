@@ -198,7 +198,7 @@ fn parking_keeps_everything_and_says_why() {
 #[test]
 fn a_parked_run_that_is_then_cancelled_ends() {
     let after = parked(&standing(Status::Running), T0);
-    let amend = stepwell_core::decide::cancel_parked(&with_cancel(&after), T0).unwrap().unwrap();
+    let (amend, _) = stepwell_core::decide::cancel_parked(&with_cancel(&after), T0).unwrap().unwrap();
     let ended = write(&with_cancel(&after), T0, Write::Amend(Box::new(amend))).unwrap();
     assert!(matches!(ended.progress.status, Status::Cancelled { .. }), "{:?}", ended.progress.status);
 }

@@ -8,17 +8,21 @@ use core::time::Duration;
 use std::{fs, path::Path};
 
 use make::{
-    RULES, T0, acquire, at, committed, effect, end, failure, inline, keyed, moment, place, signal, started, succeeded,
-    unknown, with_cancel, with_letter,
+    RULES, T0, acquire, amended, at, committed, effect, end, failure, inline, keyed, moment, place, signal, signed_off,
+    started, succeeded, taken_up, unknown, with_cancel, with_letter,
 };
 use serde_json::{Value, json};
+use stepwell_core::budget::Span;
 use stepwell_core::checkpoint::Usage;
-use stepwell_core::decide::{Resolution, Resolve, StepEnd, StepOutcome, Turn, commit, intend, resolve, turn};
+use stepwell_core::decide::{
+    Approve, Approved, LetStand, Resolution, Resolve, Resume, StepEnd, StepOutcome, Turn, approve, commit, intend,
+    let_stand, resolve, resume, turn,
+};
 use stepwell_core::stored::{Unknown, decode, encode};
 use stepwell_core::write::Write;
 use stepwell_core::{
-    BlobRef, Checkpoint, Class, Digest, EffectRecord, Failure, FailureKind, MailboxSeq, Outcome, ParkReason, Payload,
-    Place, RetryPolicy, Status, Wait,
+    Amounts, BlobRef, Budget, Cause, Checkpoint, Class, Digest, EffectRecord, Failure, FailureKind, Json, MailboxSeq,
+    Outcome, OverBudget, ParkReason, Payload, Place, RetryPolicy, Reviewer, Status, Wait,
 };
 
 /// The run after its first step, still held.
@@ -39,11 +43,13 @@ fn waiting() -> Checkpoint {
     let used = Usage { writes: 2, bytes: 900, effects_made: 3, effects_skipped: 1, ..Usage::default() };
     let paid = keyed("pay", "order-7", Outcome::Failed(failure("declined").with_code("card")));
     let effects = vec![succeeded("mail"), EffectRecord { parameters: Some(Digest::of(b"7 EUR")), ..paid }];
-    let wait = StepOutcome::Wait { place: place("Decide"), on, until };
+    let wait = StepOutcome::Wait { place: place("Decide"), on, until, ask: None };
     let run = ended(&with_letter(&stepped(), "s0", "other"), StepEnd { effects, used, logs: 2, ..end(wait) });
     let signalled = with_letter(&run, "s1", "other");
     let held = acquire(&signalled, at(50)).unwrap();
-    let Turn::Write(decision) = turn(&held, RULES, at(50)).unwrap() else { panic!("the step would run") };
+    let Turn::Write(decision) = turn(&held, &Budget::none(), RULES, at(50)).unwrap() else {
+        panic!("the step would run")
+    };
     with_letter(&committed(&held, at(50), decision.commit), "s2", "approved")
 }
 
@@ -102,7 +108,107 @@ fn cancelled() -> Checkpoint {
         effect("look", Class::Read, Outcome::Failed(failure("gone"))),
         unknown("post", Class::Idempotent(None)),
     ];
-    ended(&with_cancel(&stepped()), StepEnd { effects, ..end(StepOutcome::Goto { place: place("Send") }) })
+    let goto = end(StepOutcome::Goto { place: place("Send") });
+    let parked = ended(&with_cancel(&stepped()), StepEnd { effects, ..goto });
+    taken_up(&signed_off(&parked, at(50)), at(60))
+}
+
+fn asked() -> Checkpoint {
+    let wait =
+        StepOutcome::Wait { place: place("Refund"), on: vec![], until: None, ask: Some(Box::new(make::refund())) };
+    ended(&stepped(), end(wait))
+}
+
+fn answered() -> Checkpoint {
+    let run = asked();
+    let reviewer = Reviewer { name: "bob".into(), roles: vec!["finance".into()] };
+    let approval = run.progress.approvals[0].id.clone();
+    let act = Approve { approval, reviewer, allows: true, why: Some("known customer".into()) };
+    let Approved::New(amend, _) = approve(&run, &act, at(60)).unwrap() else { panic!("said before") };
+    amended(&run, at(60), *amend)
+}
+
+/// An approval is used and an amount reserved with the intent of an effect that can be taken back.
+fn used() -> Checkpoint {
+    let held = acquire(&answered(), at(70)).unwrap();
+    let pay = keyed("refund", "order-7", Outcome::Unknown { since: at(70), evidence: "in flight".into() });
+    let pay = EffectRecord {
+        parameters: Some(Digest::of(b"7, 900")),
+        approval: Some(held.progress.approvals[0].id.clone()),
+        costs: Amounts::from([("cents".into(), 900)]),
+        undo: Some(Json::of(&json!({"Charge": {"order": 7}})).unwrap()),
+        until: Some(at(20_070)),
+        ..pay
+    };
+    committed(&held, at(70), intend(&held, vec![pay], at(20_070), RULES, at(70)).unwrap())
+}
+
+/// Two effects of an earlier step, the later of them the point of no return.
+fn with_undo(name: &str) -> EffectRecord {
+    let undo = Some(Json::of(&json!({"Undo": name})).unwrap());
+    EffectRecord { undo, ..keyed(name, "order-7", Outcome::Succeeded(inline(&json!("ok")))) }
+}
+
+fn reserved() -> Checkpoint {
+    let sent = EffectRecord { no_return: true, ..with_undo("label") };
+    let effects = vec![sent, with_undo("reserve"), with_undo("charge")];
+    ended(&stepped(), StepEnd { effects, ..end(StepOutcome::Goto { place: place("Ship") }) })
+}
+
+fn undoing() -> Checkpoint {
+    let failure = Failure::new(FailureKind::Terminal, "sold out");
+    let failed = ended(&reserved(), end(StepOutcome::Fail { failure }));
+    ended(&acquire(&failed, at(50)).unwrap(), end(StepOutcome::Undone { place: place("Ship") }))
+}
+
+/// A cancelled run with everything that a certificate can list.
+fn certified() -> Checkpoint {
+    let not_sent = Outcome::Failed(Failure::new(FailureKind::NotSent, "cancelled first"));
+    let effects = vec![unknown("fax", Class::Once), EffectRecord { attempts: 0, ..keyed("mail", "m", not_sent) }];
+    let run = with_cancel(&acquire(&make::handed_off(&reserved(), at(45)), at(50)).unwrap());
+    let again = acquire(&run, at(40_000)).unwrap();
+    let parked = ended(&again, StepEnd { effects, ..end(StepOutcome::Fail { failure: failure("no") }) });
+    let undoing = acquire(&taken_up(&signed_off(&parked, at(50_000)), at(50_001)), at(50_002)).unwrap();
+    let stuck = ended(&undoing, end(StepOutcome::Fail { failure: failure("no such charge") }));
+    let act = LetStand { by: "ann".into(), why: "paid back by hand".into() };
+    let (amend, _) = let_stand(&stuck, &act, at(60_000)).unwrap();
+    let mut run = acquire(&amended(&stuck, at(60_000), amend), at(60_001)).unwrap();
+    for _ in ["reserve", "label"] {
+        run = ended(&run, end(StepOutcome::Undone { place: place("Ship") }));
+    }
+    run
+}
+
+/// Parked for its budget, resumed once and parked for another.
+fn over_budget() -> Checkpoint {
+    let costs = Amounts::from([("cents".into(), 900)]);
+    let effects = vec![EffectRecord { costs, ..succeeded("mail") }];
+    let over =
+        |span, counter: &str| ParkReason::Budget(OverBudget { span, counter: counter.into(), limit: 5, spent: 7 });
+    let park = |run: &Checkpoint, reason| {
+        ended(run, StepEnd { effects: effects.clone(), ..end(StepOutcome::Park { reason }) })
+    };
+    let resumed = |run: &Checkpoint, now| {
+        let (amend, _) = resume(run, &Resume { by: "ann".into(), why: None }, now).unwrap();
+        acquire(&amended(run, now, amend), now).unwrap()
+    };
+    let stepped =
+        ended(&stepped(), StepEnd { effects: effects.clone(), ..end(StepOutcome::Goto { place: place("Ship") }) });
+    let of_step = resumed(&park(&stepped, over(Span::Step, "cents")), at(50));
+    let of_run = resumed(&park(&of_step, over(Span::Run, "cents")), at(60));
+    park(&of_run, over(Span::Run, "attempts"))
+}
+
+/// Its wait is cut short by the end of its budget.
+fn cut_short() -> Checkpoint {
+    let rules = stepwell_core::decide::Rules { run_ends: Some(at(60)), ..RULES };
+    let wait = StepOutcome::Wait { place: place("Decide"), on: vec![signal("go")], until: None, ask: None };
+    let decision = commit(&stepped(), end(wait), rules, moment(at(50)), true).unwrap();
+    let waits = committed(&stepped(), at(50), decision.commit);
+    let held = acquire(&waits, at(60)).unwrap();
+    let budget = Budget::none().lasting(Duration::from_millis(60));
+    let Turn::Write(decision) = turn(&held, &budget, RULES, at(60)).unwrap() else { panic!("the step would run") };
+    committed(&held, at(60), decision.commit)
 }
 
 #[test]
@@ -118,6 +224,13 @@ fn stored_checkpoints() {
         ("completed", completed()),
         ("failed", failed()),
         ("cancelled", cancelled()),
+        ("asked", asked()),
+        ("answered", answered()),
+        ("used", used()),
+        ("undoing", undoing()),
+        ("certified", certified()),
+        ("over-budget", over_budget()),
+        ("cut-short", cut_short()),
     ] {
         let stored: Value = serde_json::from_slice(&encode(&run, &Unknown::new()).unwrap()).unwrap();
         let golden = golden(name, &stored);
@@ -125,6 +238,25 @@ fn stored_checkpoints() {
         assert_eq!(read, run, "{name}: what is stored already is no longer read as it was written");
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
     }
+}
+
+/// What code of before approvals, budgets and compensations has written, left as it was: nothing of it is lost or changed by
+/// being read and written again.
+#[test]
+fn what_earlier_code_has_stored_is_read_as_it_was() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/earlier");
+    let mut files = 0;
+    for file in fs::read_dir(path).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let stored: Value = serde_json::from_str(&text).unwrap();
+        let (read, unknown) = decode(text.as_bytes()).unwrap();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", path.display());
+        let again: Value = serde_json::from_slice(&encode(&read, &Unknown::new()).unwrap()).unwrap();
+        assert_eq!(again, stored, "{}", path.display());
+        files += 1;
+    }
+    assert_eq!(files, 10);
 }
 
 /// The names of what only some runs have: every park reason, status and failure.
@@ -136,6 +268,8 @@ fn stored_names() {
         ParkReason::StepLimit { limit: 9 },
         ParkReason::Data { what: "-".into() },
         ParkReason::UnknownOutcome { what: "-".into() },
+        ParkReason::Budget(OverBudget { span: Span::Run, counter: "cents".into(), limit: 9, spent: 10 }),
+        ParkReason::Undo { what: "-".into() },
     ];
     let kinds = [
         FailureKind::Error,
@@ -145,15 +279,20 @@ fn stored_names() {
         FailureKind::Refused,
         FailureKind::Input,
         FailureKind::Incompatible,
+        FailureKind::Budget,
+        FailureKind::NotSent,
     ];
-    let wait = Wait { on: vec![], until: None, seen: MailboxSeq(0) };
-    let fresh = Place::Fresh { input: inline(&json!(1)) };
+    let wait = Wait { on: vec![], approval: None, until: None, budget_ends: None, seen: MailboxSeq(0) };
+    let fresh = Place::Fresh { input: inline(&json!(1)), at: None };
+    let undone_first = fresh.with_step(Json::of("Undo").unwrap());
     let names = json!({
         "park reasons": reasons,
         "failure kinds": kinds,
         "classes": [Class::Read, Class::Idempotent(None), Class::Idempotent(Some(7)), Class::Reconcilable, Class::Once],
         "statuses": [Status::Created, Status::Running, Status::Retrying { at: T0 }, Status::Waiting(wait)],
-        "places": [fresh, place("Draft")],
+        "places": [fresh, place("Draft"), undone_first],
+        "spans": [Span::Run, Span::Step],
+        "causes": [Cause::Failed(failure("-")), Cause::Cancelled],
     });
     golden("names", &names);
 }

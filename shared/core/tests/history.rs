@@ -11,6 +11,7 @@ use make::{
 };
 use proptest::prelude::*;
 use serde_json::json;
+use stepwell_core::budget::Span;
 use stepwell_core::checkpoint::{Lease, Trouble, Usage};
 use stepwell_core::decide::{Resume, StepEnd, StepOutcome, Then, Turn, commit, resume, turn};
 use stepwell_core::history::{EffectLine, Entry, EntryKind, LineOutcome, More, Segment};
@@ -18,8 +19,9 @@ use stepwell_core::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES_MAX};
 use stepwell_core::stored::{Unknown, decode, encode};
 use stepwell_core::write::Write;
 use stepwell_core::{
-    BlobRef, Certificate, Checkpoint, Class, Digest, EffectRecord, Failure, FailureKind, Json, Letter, MailboxSeq,
-    Outcome, ParkReason, Payload, Place, RetryPolicy, Revision, Status, Timestamp, Wait, WorkerId,
+    Amounts, BlobRef, Budget, Certificate, CertifiedEffect, Checkpoint, Class, Digest, EffectRecord, Failure,
+    FailureKind, Json, Letter, MailboxSeq, Outcome, OverBudget, ParkReason, Payload, Place, RetryPolicy, Revision,
+    Status, Timestamp, Wait, WorkerId,
 };
 
 /// A run with all the history that it has written.
@@ -37,7 +39,7 @@ impl Told {
     /// Ends an attempt of a step, and goes on as far as the run can.
     fn tell(&mut self, end: StepEnd, passed: Duration) {
         self.now = self.now.plus(passed);
-        let decided = match turn(&self.run, RULES, self.now).unwrap() {
+        let decided = match turn(&self.run, &Budget::none(), RULES, self.now).unwrap() {
             Turn::Step => commit(&self.run, end, RULES, moment(self.now), true).unwrap(),
             Turn::Write(decision) => *decision,
         };
@@ -147,6 +149,10 @@ fn an_entry_is_stored_as_a_short_array() {
         (EntryKind::Parked, "p"),
         (EntryKind::Resumed, "u"),
         (EntryKind::Resolved, "e"),
+        (EntryKind::Answered, "a"),
+        (EntryKind::Undoing, "b"),
+        (EntryKind::Undone, "d"),
+        (EntryKind::LetStand, "t"),
         (EntryKind::Completed, "c"),
         (EntryKind::Failed, "f"),
         (EntryKind::Cancelled, "x"),
@@ -203,7 +209,8 @@ fn record() -> impl Strategy<Value = EffectRecord> {
     (text(20), class(), outcome(), any::<u32>(), parameters, until, any::<bool>()).prop_map(
         |(name, class, outcome, attempts, parameters, until, run)| {
             let made = if run { keyed(&name, "k", outcome) } else { effect(&name, class, outcome) };
-            EffectRecord { class, attempts, parameters, until, ..made }
+            let (costs, undo) = (Amounts::from([(name.clone(), 7)]), Json::of(&name).ok().filter(|_| run));
+            EffectRecord { class, attempts, parameters, until, costs, undo, signed_off: run.then_some(name), ..made }
         },
     )
 }
@@ -219,6 +226,10 @@ fn reason() -> impl Strategy<Value = ParkReason> {
         any::<u64>().prop_map(|limit| ParkReason::StepLimit { limit }),
         text(90).prop_map(|what| ParkReason::Data { what }),
         text(90).prop_map(|what| ParkReason::UnknownOutcome { what }),
+        text(90).prop_map(|what| ParkReason::Undo { what }),
+        (text(20), any::<u64>()).prop_map(|(counter, limit)| {
+            ParkReason::Budget(OverBudget { span: Span::Step, counter, limit, spent: limit })
+        }),
     ]
 }
 
@@ -231,14 +242,15 @@ fn status() -> impl Strategy<Value = Status> {
         time().prop_map(|at| Status::Retrying { at }),
         (names, proptest::option::of(time()), any::<u64>()).prop_map(|(on, until, seen)| {
             let on = on.iter().map(|name| make::signal(name)).collect();
-            Status::Waiting(Wait { on, until, seen: MailboxSeq(seen) })
+            Status::Waiting(Wait { on, approval: None, until, budget_ends: None, seen: MailboxSeq(seen) })
         }),
         (reason(), time()).prop_map(|(reason, at)| Status::Parked { reason, at }),
         (payload(), time()).prop_map(|(output, at)| Status::Completed { output, at }),
         (some_failure(), time()).prop_map(|(failure, at)| Status::Failed { failure, at }),
         (records(8), text(30)).prop_map(|(uncertain, step)| {
-            let uncertain = uncertain.iter().map(EffectLine::from).collect();
-            let certificate = Certificate { confirmed: 7, failed: 0, uncertain, step, lost_attempt: Some(T0) };
+            let uncertain = uncertain.iter().map(CertifiedEffect::from).collect();
+            let lost_attempt = Some(T0);
+            let certificate = Certificate { confirmed: 7, uncertain, step, lost_attempt, ..Certificate::default() };
             Status::Cancelled { certificate, at: T0 }
         }),
     ]
@@ -277,7 +289,7 @@ prop_compose! {
         let progress = &mut run.progress;
         (progress.status, progress.journal, progress.ledger, progress.usage) = (status, journal, ledger, usage);
         progress.place = if fresh {
-            Place::Fresh { input: state }
+            Place::Fresh { input: state, at: leased.then(|| Json::of(&cursor).unwrap()) }
         } else {
             Place::At { cursor: Json::of(&cursor).unwrap(), state }
         };
@@ -301,10 +313,10 @@ fn any_end() -> impl Strategy<Value = StepEnd> {
     let policy = RetryPolicy::default().every(Duration::from_secs(1)).max_attempts(u32::MAX);
     let outcomes = prop_oneof![
         6 => Just(StepOutcome::Goto { place: place("Send") }),
-        1 => Just(StepOutcome::Wait { place: place("Send"), on: vec![], until: Some(Timestamp(T0.0 + 1)) }),
+        1 => Just(StepOutcome::Wait { place: place("Send"), on: vec![], until: Some(Timestamp(T0.0 + 1)), ask: None }),
         1 => (1_u64..100).prop_map(|days| {
             let until = Some(at(days * 86_400_000));
-            StepOutcome::Wait { place: place("Send"), on: vec![make::signal("go")], until }
+            StepOutcome::Wait { place: place("Send"), on: vec![make::signal("go")], until, ask: None }
         }),
         2 => text(60).prop_map(move |message| StepOutcome::Retry {
             failure: failure(&message),

@@ -15,7 +15,7 @@ use stepwell_core::decide::{StepEnd, StepOutcome, Turn, commit, intend, turn};
 use stepwell_core::history::{EffectLine, Entry, EntryKind, LineOutcome, More};
 use stepwell_core::write::{Commit, Refusal, Write, WriteRequest, check};
 use stepwell_core::{
-    Checkpoint, Class, EffectRecord, Outcome, ParkReason, RetryPolicy, Status, Timestamp, Visit, WriteId,
+    Budget, Checkpoint, Class, EffectRecord, Outcome, ParkReason, RetryPolicy, Status, Timestamp, Visit, WriteId,
 };
 
 /// What is written down of an effect before its call, the first under its key.
@@ -108,6 +108,7 @@ fn the_history_names_what_is_about_to_be_called_and_was_not_named_before() {
         line("again", Class::Reconcilable, 2),
         line("letter", Class::Once, 1),
         line("pay", Class::Reconcilable, 1),
+        line("mail", Class::Idempotent(None), 1),
     ];
     let more = More { effects, ..More::default() };
     let entry = Entry { step: "Draft".into(), kind: EntryKind::Intended, at: 0, took: 0, more };
@@ -181,7 +182,7 @@ fn a_step_that_kills_its_worker_after_each_intent_is_poison_all_the_same() {
     let mut run = acquire(&started(), T0).unwrap();
     for acquires in 1..=RULES.acquires_max {
         let now = at(u64::from(acquires) * 60_000);
-        assert_eq!(turn(&run, RULES, now).unwrap(), Turn::Step, "acquire {acquires}");
+        assert_eq!(turn(&run, &Budget::none(), RULES, now).unwrap(), Turn::Step, "acquire {acquires}");
         run = acquire(&intended(&run, now), now.plus(Duration::from_secs(50))).unwrap();
     }
     let now = at(600_000);

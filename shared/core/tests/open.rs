@@ -4,13 +4,12 @@
 mod make;
 
 use make::{
-    RULES, T0, acquire, at, at_work, committed, end, failure, inline, keyed, moment, place, succeeded, unknown,
-    with_cancel, write,
+    RULES, T0, acquire, at, at_work, committed, end, failure, inline, keyed, moment, parked_for, place, succeeded,
+    unknown, with_cancel,
 };
 use serde_json::json;
 use stepwell_core::decide::{Resume, StepEnd, StepOutcome, Then, cancel_parked, commit, resume};
 use stepwell_core::limits::LEDGER_RECORDS_MAX;
-use stepwell_core::write::Write;
 use stepwell_core::{Checkpoint, Class, EffectRecord, Outcome, ParkReason, Phase, RetryPolicy, Status};
 
 const IDEMPOTENT: Class = Class::Idempotent(None);
@@ -30,13 +29,6 @@ fn ways_to_end() -> [(&'static str, StepOutcome); 3] {
         ("fail", StepOutcome::Fail { failure: failure("no") }),
         ("no attempts left", retry),
     ]
-}
-
-fn parked_for(run: &Checkpoint) -> String {
-    match &run.progress.status {
-        Status::Parked { reason: ParkReason::UnknownOutcome { what }, .. } => what.clone(),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -104,16 +96,19 @@ fn what_is_settled_leaves_the_ledger_unless_it_belongs_to_the_run() {
 }
 
 #[test]
-fn a_ledger_that_is_full_keeps_what_is_open() {
-    let mut effects = vec![keyed("mail", "first", Outcome::Unknown { since: T0, evidence: "no answer".into() })];
+fn a_ledger_that_is_full_keeps_what_may_have_happened() {
+    let lost = || Outcome::Unknown { since: T0, evidence: "no answer".into() };
+    let signed_off = EffectRecord { signed_off: Some("bob".into()), ..keyed("fax", "first", lost()) };
+    let mut effects = vec![keyed("mail", "first", lost()), signed_off];
     let done = || Outcome::Succeeded(inline(&json!("ok")));
     effects.extend((0..LEDGER_RECORDS_MAX + 2).map(|n| keyed("book", &n.to_string(), done())));
     let held = at_work();
     let goto = StepOutcome::Goto { place: place("Send") };
     let decision = commit(&held, StepEnd { effects, ..end(goto) }, RULES, moment(T0), false).unwrap();
-    assert_eq!(decision.commit.spill.len(), 3);
-    assert!(decision.commit.spill.iter().all(|record| !record.is_open()));
-    assert_eq!(decision.commit.progress.ledger[0].name, "mail");
+    assert_eq!(decision.commit.spill.len(), 4);
+    assert!(decision.commit.spill.iter().all(|record| !record.is_unknown()));
+    let kept: Vec<_> = decision.commit.progress.ledger.iter().map(|record| record.name.as_str()).take(2).collect();
+    assert_eq!(kept, ["mail", "fax"]);
 }
 
 #[test]
@@ -150,33 +145,43 @@ fn resuming_says_nothing_of_what_cannot_be_called_again_unasked() {
 }
 
 #[test]
-fn a_certificate_lists_every_class_that_may_have_acted() {
+fn a_certificate_lists_every_class_that_may_have_acted_and_who_has_signed_it_off() {
     let mut held = with_cancel(&at_work());
     held.progress.ledger = vec![unknown("old", Class::Once), unknown("told", Class::Reconcilable)];
     let mut effects =
         vec![unknown("mail", IDEMPOTENT), unknown("pay", Class::Reconcilable), unknown("fax", Class::Once)];
     effects.extend([unknown("look", Class::Read), settled("told", Class::Reconcilable)]);
     let goto = StepOutcome::Goto { place: place("Send") };
-    let retry = StepOutcome::Retry { failure: failure("busy"), policy: RetryPolicy::default(), at_least: None };
-    for outcome in [goto, retry] {
+    let fail = StepOutcome::Fail { failure: failure("no") };
+    for outcome in [goto, fail] {
         let end = StepEnd { effects: effects.clone(), ..end(outcome) };
         let decision = commit(&held, end, RULES, moment(T0), false).unwrap();
-        let Status::Cancelled { certificate, .. } = decision.commit.progress.status else { panic!("not cancelled") };
+        let parked = committed(&held, T0, decision.commit);
+        assert!(parked_for(&parked).contains("effect mail"), "{:?}", parked.progress.status);
+        let ended = make::taken_up(&make::signed_off(&parked, T0), T0);
+
+        let certificate = make::certificate(&ended);
         let mut names: Vec<_> = certificate.uncertain.iter().map(|line| (line.name.as_str(), line.class)).collect();
         names.sort_by_key(|(name, _)| *name);
         let expected = [("fax", Class::Once), ("mail", IDEMPOTENT), ("old", Class::Once), ("pay", Class::Reconcilable)];
         assert_eq!((names, certificate.confirmed), (expected.to_vec(), 1));
+        assert!(certificate.uncertain.iter().all(|line| line.signed_off_by.as_deref() == Some("bob")));
     }
 }
 
 #[test]
-fn a_parked_run_is_cancelled_without_a_worker() {
+fn a_parked_run_is_cancelled_without_a_worker_once_nothing_is_open() {
     let complete = StepOutcome::Complete { output: inline(&json!("done")) };
     let parked = ending(complete, vec![succeeded("fetch"), unknown("mail", IDEMPOTENT)]);
     assert_eq!(cancel_parked(&parked, T0).unwrap(), None, "nobody has asked");
-    let amend = cancel_parked(&with_cancel(&parked), at(5)).unwrap().unwrap();
-    let run = write(&with_cancel(&parked), at(5), Write::Amend(Box::new(amend))).unwrap();
-    let Status::Cancelled { certificate, .. } = &run.progress.status else { panic!("{run:?}") };
+    let cancelled = with_cancel(&parked);
+    assert_eq!(cancel_parked(&cancelled, at(5)).unwrap(), None, "mail may have happened");
+
+    let mut signed = cancelled.clone();
+    signed.progress.journal[1].signed_off = Some("bob".into());
+    let (amend, send) = cancel_parked(&signed, at(5)).unwrap().unwrap();
+    assert_eq!(send, None, "it has ended");
+    let certificate = make::certificate(&make::amended(&signed, at(5), amend));
     assert_eq!((certificate.confirmed, certificate.failed), (1, 0));
     assert_eq!(certificate.uncertain.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["mail"]);
 

@@ -14,7 +14,7 @@ use stepwell_core::checkpoint::Trouble;
 use stepwell_core::decide::{Resume, ResumeRefused, Send, StepOutcome, Then, Turn, commit, resume, turn};
 use stepwell_core::history::EntryKind;
 use stepwell_core::write::{Refusal, Write};
-use stepwell_core::{Checkpoint, Class, MailboxSeq, ParkReason, Phase, Status, Ticket, Timestamp, Visit, Wait};
+use stepwell_core::{Budget, Checkpoint, Class, MailboxSeq, ParkReason, Phase, Status, Ticket, Timestamp, Visit, Wait};
 
 const MIN: u64 = 60_000;
 
@@ -34,7 +34,7 @@ fn a_held_run_that_may_step_steps() {
         ("its last attempt", Checkpoint { hold: hold_with(5), ..held(Status::Running) }),
     ];
     for (name, run) in cases {
-        assert_eq!(turn(&run, RULES, T0), Ok(Turn::Step), "{name}");
+        assert_eq!(turn(&run, &Budget::none(), RULES, T0), Ok(Turn::Step), "{name}");
     }
 }
 
@@ -55,7 +55,7 @@ fn a_wait_that_nothing_has_ended_goes_on() {
         assert_eq!((decision.then, last_kind(&decision)), (then, EntryKind::LookedUp));
         assert_eq!(decision.commit.mailbox_seen, Some(MailboxSeq(1)));
         let after = committed(&run, T0, decision.commit);
-        let expected = Wait { on: vec![signal("go")], until, seen: MailboxSeq(1) };
+        let expected = Wait { on: vec![signal("go")], approval: None, until, budget_ends: None, seen: MailboxSeq(1) };
         assert_eq!(after.progress.status, Status::Waiting(expected));
         assert_eq!((after.progress.visit, after.mailbox.letters.len()), (Visit(1), 1));
         assert_eq!((after.is_due(T0), after.hold.tried_since), (false, None), "nothing was tried");
@@ -108,7 +108,7 @@ fn resumed(parked: &Checkpoint) -> Checkpoint {
 fn a_used_up_step_limit_parks_the_run_and_resuming_allows_as_many_again() {
     let mut run = at_work();
     (run.progress.step_limit, run.progress.visit, run.progress.revision.0) = (10, Visit(9), 9);
-    assert_eq!(turn(&run, RULES, T0), Ok(Turn::Step));
+    assert_eq!(turn(&run, &Budget::none(), RULES, T0), Ok(Turn::Step));
     let goto = end(StepOutcome::Goto { place: place("Send") });
     run = committed(&run, T0, commit(&run, goto, RULES, moment(T0), true).unwrap().commit);
     let parked = committed(&run, T0, turned(&run, T0).commit);
@@ -129,7 +129,7 @@ fn resuming_goes_on_where_the_run_stands_and_is_recorded() {
     assert_eq!((after.due_at, after.mailbox.letters.len()), (Some(MARK), 1));
     let entry = after.progress.tail.entries.last().unwrap();
     assert_eq!((entry.kind, entry.more.note.as_deref()), (EntryKind::Resumed, Some("by ann: mended")));
-    assert_eq!(turn(&acquire(&after, T0).unwrap(), RULES, T0), Ok(Turn::Step));
+    assert_eq!(turn(&acquire(&after, T0).unwrap(), &Budget::none(), RULES, T0), Ok(Turn::Step));
 }
 
 #[test]

@@ -16,7 +16,8 @@ use stepwell::{Cx, Registry, StepPolicy};
 use stepwell_core::decide::{StepEnd, StepOutcome};
 use stepwell_core::write::LogAppend;
 use stepwell_core::{
-    Checkpoint, EffectRecord, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp, Usage,
+    Budget, Checkpoint, EffectRecord, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp,
+    Usage,
 };
 
 use stepwell_ports::BlobError;
@@ -73,7 +74,7 @@ pub(crate) async fn attempt(
         }
         Ok((workflow, step)) => {
             let (name, note, policy) = (step.step().to_owned(), step.note().map(str::to_owned), step.policy().clone());
-            let cx = Arc::new(Cx::new(visiting(held), Arc::clone(host) as Arc<_>));
+            let cx = Arc::new(Cx::new(visiting(held, host.budget()), Arc::clone(host) as Arc<_>));
             let ran = run(ports, step, Limit::of(&policy, ports.clock.now(), hard), &cx, host).await;
             (name, workflow.version(), note, policy, cx.recorded(), ran)
         }
@@ -111,10 +112,12 @@ pub(crate) async fn attempt(
 fn blob_bytes(outcome: &StepOutcome) -> u64 {
     match outcome {
         StepOutcome::Goto { place: Place::At { state: Payload::Blob(blob), .. } }
+        | StepOutcome::Undone { place: Place::At { state: Payload::Blob(blob), .. } }
         | StepOutcome::Wait { place: Place::At { state: Payload::Blob(blob), .. }, .. }
         | StepOutcome::Complete { output: Payload::Blob(blob) } => blob.size,
         StepOutcome::Goto { .. }
         | StepOutcome::Wait { .. }
+        | StepOutcome::Undone { .. }
         | StepOutcome::Complete { .. }
         | StepOutcome::Fail { .. }
         | StepOutcome::Retry { .. }
@@ -126,14 +129,17 @@ fn blob_bytes(outcome: &StepOutcome) -> u64 {
 /// the bytes that went to blobs.
 async fn store_results(ports: &Ports, run: &RunId, end: &mut StepEnd) -> Result<u64, PayloadError> {
     let step_is_over = match end.outcome {
-        StepOutcome::Goto { .. } | StepOutcome::Wait { .. } | StepOutcome::Complete { .. } => true,
+        StepOutcome::Goto { .. }
+        | StepOutcome::Wait { .. }
+        | StepOutcome::Undone { .. }
+        | StepOutcome::Complete { .. } => true,
         StepOutcome::Fail { .. } | StepOutcome::Retry { .. } | StepOutcome::Park { .. } => false,
     };
     let kept = end.effects.iter_mut().filter(|record| record.of_run || !step_is_over);
     payload::store_results(&*ports.blobs, run, payload::RESULT_INLINE_BYTES_MAX, kept).await
 }
 
-fn visiting(held: &Checkpoint) -> Visiting {
+fn visiting(held: &Checkpoint, budget: &Budget) -> Visiting {
     let progress = &held.progress;
     Visiting {
         run: held.run.clone(),
@@ -146,6 +152,11 @@ fn visiting(held: &Checkpoint) -> Visiting {
         ledger: progress.ledger.clone(),
         has_spilled: progress.spilled > 0,
         logs: progress.logs,
+        approvals: progress.approvals.clone(),
+        undoing: progress.undoing.as_ref().and_then(|_| progress.undo.last()).map(|undo| undo.key.clone()),
+        undo_count: progress.undo.len(),
+        counts_effects: budget.counts_effects() && progress.undoing.is_none(),
+        reached: budget.reached,
     }
 }
 
@@ -157,7 +168,7 @@ async fn prepare(ports: &Ports, registry: &Registry, held: &Checkpoint) -> Resul
     };
     let load = async |payload: &Payload| payload::load(&*ports.blobs, payload).await.map_err(|error| unusable(&error));
     let place = match &held.progress.place {
-        Place::Fresh { input } => PlaceText::Fresh { input: load(input).await? },
+        Place::Fresh { input, at } => PlaceText::Fresh { input: load(input).await?, at: at.clone() },
         Place::At { cursor, state } => {
             let (cursor, version) = (cursor.clone(), held.progress.version);
             PlaceText::At { cursor, state: load(state).await?, version }
@@ -296,7 +307,7 @@ impl Ended<'_> {
 
     async fn next(&self, next: StepNext) -> Told {
         let appends = match &next {
-            StepNext::Goto(place) | StepNext::Wait { place, .. } => &place.appends,
+            StepNext::Goto(place) | StepNext::Wait { place, .. } | StepNext::Undone(place) => &place.appends,
             StepNext::Complete { appends, .. } => appends,
         };
         if let Err(error) = payload::check_entries(appends) {
@@ -304,9 +315,19 @@ impl Ended<'_> {
         }
         match next {
             StepNext::Goto(next) => self.at(next, |place| StepOutcome::Goto { place }).await,
-            StepNext::Wait { place, on, until } => {
+            StepNext::Undone(next) => self.at(next, |place| StepOutcome::Undone { place }).await,
+            StepNext::Wait { place, on, until, mut ask } => {
                 let until = self.until(until);
-                self.at(place, |place| StepOutcome::Wait { place, on, until }).await
+                if let Some(ask) = &mut ask
+                    && let Payload::Inline(parameters) = &ask.parameters
+                {
+                    let what = "an approval's parameters";
+                    match payload::store(&*self.ports.blobs, self.run, what, parameters.clone()).await {
+                        Ok(stored) => ask.parameters = stored,
+                        Err(error) => return self.nothing_kept(unusable(&error)),
+                    }
+                }
+                self.at(place, |place| StepOutcome::Wait { place, on, until, ask }).await
             }
             StepNext::Complete { output, appends, logs } => {
                 match payload::store(&*self.ports.blobs, self.run, "the output", output).await {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell::host::HostedWorkflow;
 use stepwell::{Registry, fingerprint};
-use stepwell_core::decide::{self, Resolution, Resolve, ResolveRefused, Resume, ResumeRefused};
+use stepwell_core::decide;
 use stepwell_core::history::{Entry, Segment};
 use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
 use stepwell_core::write::{Refusal, Start, Write};
@@ -21,7 +21,7 @@ use crate::{ClientError, Ports};
 /// Starts runs, looks at them, speaks to them.
 #[derive(Clone)]
 pub struct Client {
-    ports: Ports,
+    pub(crate) ports: Ports,
     registry: Arc<Registry>,
 }
 
@@ -233,78 +233,17 @@ impl Client {
         }
     }
 
-    /// Lets a parked run go on. Recorded in its history with who and why.
-    ///
-    /// # Errors
-    /// A run that is not there or not parked.
-    pub async fn resume(&self, run: &RunId, act: &Resume) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", act.why.as_deref().unwrap_or_default())?;
-        let current = self.get(run).await?;
-        let (amend, send) = match decide::resume(&current, act, self.ports.clock.now()) {
-            Ok(decided) => decided,
-            Err(ResumeRefused::NotParked(phase)) => return Err(ClientError::NotParked { run: run.clone(), phase }),
-            Err(ResumeRefused::Illegal(illegal)) => return Err(illegal.into()),
-        };
-        match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(_) => self.send(run, send.ticket).await,
-            Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
-            Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), "resumption")),
-            Carried::Failed(error) => Err(error.into()),
-        }
-    }
-
-    /// A person says how an effect ended that may have happened. Recorded in the history with who and why. A run that is parked
-    /// for want of it goes on.
-    ///
-    /// # Errors
-    /// A run that is not there or has ended, an effect that is not open, a call that may still be on its way, a run that
-    /// somebody works on right now: nothing was written.
-    pub async fn resolve(&self, run: &RunId, act: Resolve) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", &act.why)?;
-        let current = self.get(run).await?;
-        let Resolve { key, resolution, by, why } = act;
-        let resolution = match resolution {
-            Resolution::Succeeded(Payload::Inline(result)) => {
-                Resolution::Succeeded(self.payload(run, "the result", result).await?)
-            }
-            Resolution::Failed(message) => {
-                check_words("the message", &message)?;
-                Resolution::Failed(message)
-            }
-            other @ (Resolution::Succeeded(Payload::Blob(_)) | Resolution::TryAgain) => other,
-        };
-        let act = Resolve { key, resolution, by, why };
-        let (amend, send) = match decide::resolve(&current, &act, self.ports.clock.now()) {
-            Ok(decided) => decided,
-            Err(ResolveRefused::Ended(phase)) => {
-                return Err(ClientError::Ended { run: run.clone(), phase, what: "resolution" });
-            }
-            Err(ResolveRefused::Illegal(illegal)) => return Err(illegal.into()),
-            Err(ResolveRefused::NotOpen(key)) => return Err(ClientError::NotOpen { run: run.clone(), key }),
-            Err(ResolveRefused::OnItsWay { key, until }) => {
-                return Err(ClientError::OnItsWay { run: run.clone(), key, until });
-            }
-        };
-        match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(_) => match send {
-                Some(send) => self.send(run, send.ticket).await,
-                None => Ok(()),
-            },
-            Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
-            Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), "resolution")),
-            Carried::Failed(error) => Err(error.into()),
-        }
-    }
-
     /// No worker touches a parked run, so its cancellation is written here. If it was resumed meanwhile, its next turn ends it.
     async fn end_parked(&self, cancelled: &Checkpoint) -> Result<(), ClientError> {
-        let Some(amend) = decide::cancel_parked(cancelled, self.ports.clock.now())? else {
+        let Some((amend, send)) = decide::cancel_parked(cancelled, self.ports.clock.now())? else {
             return Ok(());
         };
         match carry_out(&self.ports, &cancelled.run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(_) | Carried::Refused(..) => Ok(()),
+            Carried::Applied(_) => match send {
+                Some(send) => self.send(&cancelled.run, send.ticket).await,
+                None => Ok(()),
+            },
+            Carried::Refused(..) => Ok(()),
             Carried::Failed(error) => Err(error.into()),
         }
     }
@@ -316,18 +255,18 @@ impl Client {
         })
     }
 
-    async fn payload(&self, run: &RunId, what: &'static str, value: Json) -> Result<Payload, ClientError> {
+    pub(crate) async fn payload(&self, run: &RunId, what: &'static str, value: Json) -> Result<Payload, ClientError> {
         payload::store(&*self.ports.blobs, run, what, value).await.map_err(value_error)
     }
 
-    async fn wake(&self, after: &Checkpoint) -> Result<(), ClientError> {
+    pub(crate) async fn wake(&self, after: &Checkpoint) -> Result<(), ClientError> {
         match decide::wake(after, self.ports.clock.now()) {
             Some(send) => self.send(&after.run, send.ticket).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&self, run: &RunId, ticket: Ticket) -> Result<(), ClientError> {
+    pub(crate) async fn send(&self, run: &RunId, ticket: Ticket) -> Result<(), ClientError> {
         let send = decide::Send { ticket, delay: core::time::Duration::ZERO };
         self.ports.send(run, send).await.map_err(|error| ClientError::NotSent { run: run.clone(), error })
     }
@@ -348,7 +287,7 @@ fn says_otherwise(current: &Checkpoint, letter: &Letter) -> bool {
 }
 
 /// A name or reason rides in the checkpoint and in the history, so it is bounded.
-fn check_words(what: &str, words: &str) -> Result<(), ClientError> {
+pub(crate) fn check_words(what: &str, words: &str) -> Result<(), ClientError> {
     if words.len() <= WORDS_BYTES_MAX {
         return Ok(());
     }
@@ -365,7 +304,7 @@ fn value_error(error: PayloadError) -> ClientError {
     }
 }
 
-fn refused(run: RunId, refusal: Refusal, current: Option<&Checkpoint>, what: &'static str) -> ClientError {
+pub(crate) fn refused(run: RunId, refusal: Refusal, current: Option<&Checkpoint>, what: &'static str) -> ClientError {
     match (refusal, current) {
         (Refusal::NoSuchRun, _) | (_, None) => ClientError::NoSuchRun(run),
         (Refusal::Ended, Some(current)) => ClientError::Ended { run, phase: current.progress.status.phase(), what },

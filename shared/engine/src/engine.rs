@@ -17,7 +17,7 @@ use stepwell_ports::StoreError;
 
 use crate::attempt::{Attempted, attempt};
 use crate::commit::{Carried, carry_out};
-use crate::host::TurnHost;
+use crate::host::{Code, TurnHost};
 use crate::{EngineError, Ports, evidence, payload};
 
 /// In a run that is parked for its size, an effect's result stays inline up to this size.
@@ -45,7 +45,7 @@ pub enum Ack {
 
 /// How long a turn may go on with further steps. At least one step always runs.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct TurnTime {
     /// No further step is started after this much time.
     pub soft: Duration,
     /// The process ends soon after this time: no further step is started that may take longer, and the first one is cut
@@ -71,7 +71,7 @@ impl StopFlag {
     }
 }
 
-impl Budget {
+impl TurnTime {
     /// This much time, without a hard end.
     pub fn of(soft: Duration) -> Self {
         Self { soft, hard: None, stop: StopFlag::default() }
@@ -112,9 +112,9 @@ impl Engine {
     /// Does what a message asks for, and says what to do with it. What the turn sends is sent before it returns, so that the
     /// message may be deleted at once.
     #[tracing::instrument(level = "debug", skip_all, fields(run = %message.run, ticket = message.ticket.0))]
-    pub async fn turn(&self, message: &Message, budget: &Budget) -> Ack {
+    pub async fn turn(&self, message: &Message, time: &TurnTime) -> Ack {
         match self.acquire(message).await {
-            Ok(held) => self.hold(held.into(), budget).await,
+            Ok(held) => self.hold(held.into(), time).await,
             Err(ack) => ack,
         }
     }
@@ -148,17 +148,22 @@ impl Engine {
     }
 
     /// Works on a run that is held, until it is let go.
-    async fn hold(&self, mut held: Arc<Checkpoint>, budget: &Budget) -> Ack {
+    async fn hold(&self, mut held: Arc<Checkpoint>, time: &TurnTime) -> Ack {
         let started = self.ports.clock.now();
         let run = held.run.clone();
-        let host = Arc::new(TurnHost::new(self.ports.clone(), &held, self.settings.rules));
+        let code = self.registry.get(&held.workflow).map_or_else(Code::none, |workflow| Code {
+            version: workflow.version(),
+            budget: workflow.budget().clone(),
+        });
+        let rules = Rules { run_ends: code.budget.ends_at(&held), ..self.settings.rules };
+        let host = Arc::new(TurnHost::new(self.ports.clone(), &held, rules, code));
         // The acquire that began this turn is counted with its first commit.
         let mut uncounted = 1;
         loop {
-            let next = match decide::turn(&held, self.settings.rules, self.ports.clock.now()) {
+            let next = match decide::turn(&held, host.budget(), rules, self.ports.clock.now()) {
                 Err(illegal) => return self.defect(&run, &illegal),
                 Ok(Turn::Write(decision)) => Next::Decided(decision),
-                Ok(Turn::Step) => match attempt(&self.ports, &self.registry, &held, &host, budget.hard).await {
+                Ok(Turn::Step) => match attempt(&self.ports, &self.registry, &held, &host, time.hard).await {
                     Attempted::Lost(effects) => {
                         evidence::tell(&self.ports, &held, effects).await;
                         return Ack::Leave;
@@ -171,7 +176,7 @@ impl Engine {
                     }
                 },
             };
-            match self.commit(held, next, uncounted, budget, started).await {
+            match self.commit(held, next, rules, uncounted, time, started).await {
                 Committed::HeldOn(now_held) => {
                     host.learn(&now_held);
                     held = now_held;
@@ -191,8 +196,9 @@ impl Engine {
         &self,
         mut held: Arc<Checkpoint>,
         mut next: Next,
+        rules: Rules,
         uncounted: u64,
-        budget: &Budget,
+        time: &TurnTime,
         started: Timestamp,
     ) -> Committed {
         let run = held.run.clone();
@@ -201,8 +207,8 @@ impl Engine {
                 Next::Decided(decision) => Ok((**decision).clone()),
                 Next::Ended(end, next_timeout) => {
                     let moment = Moment { now: self.ports.clock.now(), random: self.ports.ids.random() };
-                    let go_on = budget.allows(started, moment.now, *next_timeout);
-                    decide::commit(&held, (**end).clone(), self.settings.rules, moment, go_on)
+                    let go_on = time.allows(started, moment.now, *next_timeout);
+                    decide::commit(&held, (**end).clone(), rules, moment, go_on)
                 }
             };
             let Decision { mut commit, then } = match decided {

@@ -1,7 +1,7 @@
 //! Errors of the engine and the client, cut by what the caller can do.
 
 use stepwell::{EdgeError, RegistryProblem};
-use stepwell_core::decide::Illegal;
+use stepwell_core::decide::{ApproveRefused, Illegal};
 use stepwell_core::{EffectKey, NameError, Phase, RunId, SignalId, Timestamp, WorkflowName};
 use stepwell_ports::{BlobError, QueueError, StoreError};
 
@@ -95,6 +95,22 @@ pub enum ClientError {
         /// Until when.
         until: Timestamp,
     },
+    /// The answer to an approval is not taken.
+    #[error("run {run}: {why}")]
+    NotTaken {
+        /// Which run.
+        run: RunId,
+        /// Why not.
+        why: Box<ApproveRefused>,
+    },
+    /// Only what a parked run could not take back can be let stand.
+    #[error("run {run} is {phase}, and not parked while it takes something back: there is nothing to let stand")]
+    NotUndoing {
+        /// Which run.
+        run: RunId,
+        /// How it stands.
+        phase: Phase,
+    },
     /// Somebody else was faster. Look at the run again.
     #[error("run {0} has moved on since it was looked at; look again, then decide")]
     MovedOn(RunId),
@@ -139,6 +155,16 @@ impl ClientError {
             Self::NotParked { .. } => "not-parked",
             Self::NotOpen { .. } => "not-open",
             Self::OnItsWay { .. } => "on-its-way",
+            Self::NotTaken { why, .. } => match **why {
+                ApproveRefused::Ended(_) => "ended",
+                ApproveRefused::NoSuch(_) => "no-such-approval",
+                ApproveRefused::Replaced { .. } => "replaced",
+                ApproveRefused::Expired { .. } => "expired",
+                ApproveRefused::NoAuthority { .. } => "no-authority",
+                ApproveRefused::Decided { .. } => "decided",
+                ApproveRefused::Illegal(_) => "defect",
+            },
+            Self::NotUndoing { .. } => "not-undoing",
             Self::MovedOn(_) => "moved-on",
             Self::Store(StoreError::Throttled(_)) => "busy",
             Self::Store(StoreError::Unknown(_)) => "maybe-written",
@@ -168,6 +194,8 @@ impl ClientError {
             | Self::Ended { .. }
             | Self::NotParked { .. }
             | Self::NotOpen { .. }
+            | Self::NotTaken { .. }
+            | Self::NotUndoing { .. }
             | Self::MovedOn(_)
             | Self::Store(StoreError::Invalid(_))
             | Self::Blob(BlobError::TooLarge { .. }) => Remedy::FixTheInput,

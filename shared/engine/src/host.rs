@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use stepwell::host::{Host, HostError, Intent};
+use stepwell::host::{Claim as HostClaim, Host, HostError, Intent};
 use stepwell_core::decide::{self, Rules};
 use stepwell_core::write::{Refusal, Renew, Write};
-use stepwell_core::{BlobRef, Checkpoint, EffectKey, EffectRecord, Fence, Json, LogId, RunId, Timestamp};
-use stepwell_ports::{BlobError, StoreError};
+use stepwell_core::{
+    BlobRef, Budget, Checkpoint, EffectKey, EffectRecord, Fence, Json, LogId, Progress, RunId, Timestamp,
+};
+use stepwell_ports::{BlobError, Claim, Claimed, StoreError};
 
 use crate::commit::{Carried, carry_out};
 use crate::intents::{Asked, Intents};
@@ -21,6 +23,8 @@ pub(crate) struct TurnHost {
     run: RunId,
     fence: Fence,
     rules: Rules,
+    /// The version of the code that runs, and what it lets the run spend.
+    code: Code,
     intents: Intents,
     lost: AtomicBool,
     leased_until: AtomicU64,
@@ -31,12 +35,13 @@ pub(crate) struct TurnHost {
 }
 
 impl TurnHost {
-    pub(crate) fn new(ports: Ports, held: &Arc<Checkpoint>, rules: Rules) -> Self {
+    pub(crate) fn new(ports: Ports, held: &Arc<Checkpoint>, rules: Rules, code: Code) -> Self {
         let host = Self {
             ports,
             run: held.run.clone(),
             fence: held.hold.fence,
             rules,
+            code,
             intents: Intents::new(Arc::clone(held)),
             lost: AtomicBool::new(false),
             leased_until: AtomicU64::new(0),
@@ -46,6 +51,11 @@ impl TurnHost {
         };
         host.learn_held(held);
         host
+    }
+
+    /// What the code that runs lets the run spend.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.code.budget
     }
 
     /// Takes over what an acquire or a commit has answered.
@@ -58,7 +68,7 @@ impl TurnHost {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.store(lease.until.0, Ordering::Relaxed);
         }
-        self.learn_cancelled(held);
+        self.cancelled.store(stops_calls(held), Ordering::Relaxed);
     }
 
     /// Takes over what a renewal or an intent has answered. Two may be under way at once, and be heard of in any order.
@@ -66,11 +76,7 @@ impl TurnHost {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.fetch_max(lease.until.0, Ordering::Relaxed);
         }
-        self.learn_cancelled(held);
-    }
-
-    fn learn_cancelled(&self, held: &Checkpoint) {
-        self.cancelled.fetch_or(held.cancel.is_some(), Ordering::Relaxed);
+        self.cancelled.fetch_or(stops_calls(held), Ordering::Relaxed);
     }
 
     /// A step begins, and is cut at this time.
@@ -150,36 +156,63 @@ impl Host for TurnHost {
         self.renew_until(until).await
     }
 
-    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError> {
+    async fn intend(&self, journal: Vec<EffectRecord>, key: &EffectKey, until: Timestamp) -> Result<Intent, HostError> {
         self.still_held()?;
+        // Before the first await: a call beside this one finds what is reserved here in its journal.
+        let (held, now) = (self.intents.held(), self.ports.clock.now());
+        if let Err(why) = decide::admit(&held, &journal, key, self.code.version, &self.code.budget, now) {
+            return Ok(Intent::Refused(why));
+        }
         let until = until.min(Timestamp(self.cut_at.load(Ordering::Relaxed)));
         let mine = self.intents.ask(journal, until);
         let mut written = self.intents.turn().await;
         if *written >= mine {
             return Ok(Intent::Written);
         }
-        let (Asked { number, mut journal, until }, held) = self.intents.to_write();
+        let (Asked { number, mut journal, until }, mut held) = self.intents.to_write();
         let blobs = &*self.ports.blobs;
         payload::store_results(blobs, &self.run, payload::RESULT_INLINE_BYTES_MAX, journal.iter_mut())
             .await
             .map_err(|error| HostError::Passing(error.to_string()))?;
-        let intended = decide::intend(&held, journal, until, self.rules, self.ports.clock.now());
-        let commit = intended.map_err(|illegal| HostError::Data(illegal.to_string()))?;
-        self.renewals.fetch_add(1, Ordering::Relaxed);
-        match carry_out(&self.ports, &self.run, Write::Commit(Box::new(commit))).await {
-            Carried::Applied(held) => {
-                self.learn_renewed(&held);
-                self.intents.stands(held.into());
-                *written = number;
-                Ok(Intent::Written)
+        loop {
+            let intended = decide::intend(&held, journal.clone(), until, self.rules, self.ports.clock.now());
+            let commit = intended.map_err(|illegal| HostError::Data(illegal.to_string()))?;
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            match carry_out(&self.ports, &self.run, Write::Commit(Box::new(commit))).await {
+                Carried::Applied(held) => {
+                    self.learn_renewed(&held);
+                    self.intents.stands(held.into());
+                    *written = number;
+                    return Ok(Intent::Written);
+                }
+                // What takes effects back goes on, whoever asks for the run's end.
+                Carried::Refused(Refusal::Cancelled, Some(current)) if !stops_calls(&current) => held = current.into(),
+                Carried::Refused(Refusal::Cancelled, _) => {
+                    self.cancelled.store(true, Ordering::Relaxed);
+                    return Ok(Intent::Cancelled);
+                }
+                Carried::Refused(..) => return Err(HostError::Lost),
+                Carried::Failed(error) => return Err(store_error(&error)),
             }
-            Carried::Refused(Refusal::Cancelled, _) => {
-                self.cancelled.store(true, Ordering::Relaxed);
-                Ok(Intent::Cancelled)
-            }
-            Carried::Refused(..) => Err(HostError::Lost),
-            Carried::Failed(error) => Err(store_error(&error)),
         }
+    }
+
+    async fn claim(&self, key: &EffectKey) -> Result<HostClaim, HostError> {
+        self.still_held()?;
+        let mut claim = Claim { key: key.clone(), run: self.run.clone(), instead_of: None };
+        // More than two rounds only if others pass it on meanwhile.
+        for _ in 0..8 {
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            let owner = match self.ports.store.claim(&claim).await.map_err(|error| store_error(&error))? {
+                Claimed::Mine => return Ok(HostClaim::Mine),
+                Claimed::Of(owner) => owner,
+            };
+            match self.elsewhere(owner.clone(), key).await? {
+                Some(theirs) => return Ok(theirs),
+                None => claim.instead_of = Some(owner),
+            }
+        }
+        Err(HostError::Passing(format!("effect key {key} goes from run to run; it is claimed again later")))
     }
 
     fn is_cancelled(&self) -> bool {
@@ -206,6 +239,52 @@ impl Host for TurnHost {
 
     async fn find_effect(&self, key: &EffectKey) -> Result<Option<EffectRecord>, HostError> {
         self.ports.store.effect(&self.run, key).await.map_err(|error| store_error(&error))
+    }
+}
+
+/// The code that a turn runs.
+pub(crate) struct Code {
+    /// Its version.
+    pub(crate) version: u32,
+    /// What it lets a run spend.
+    pub(crate) budget: Budget,
+}
+
+impl Code {
+    /// A run of a workflow that this program does not know: no step of it runs.
+    pub(crate) fn none() -> Self {
+        Self { version: 0, budget: Budget::none() }
+    }
+}
+
+/// Whether somebody has asked for the run's end. What takes its effects back then is not stopped by that.
+fn stops_calls(held: &Checkpoint) -> bool {
+    held.cancel.is_some() && held.progress.undoing.is_none()
+}
+
+impl TurnHost {
+    /// What another run knows of an effect. `None`: it will never make it, for sure.
+    async fn elsewhere(&self, owner: RunId, key: &EffectKey) -> Result<Option<HostClaim>, HostError> {
+        let store = &self.ports.store;
+        let run = store.load(&owner).await.map_err(|error| store_error(&error))?;
+        // Whoever claims has a checkpoint: one that is gone was removed, and with it the run.
+        let Some(run) = run else { return Ok(None) };
+        let Progress { journal, ledger, spilled, status, undo, undoing, .. } = &run.progress;
+        if let Some(undoing) = undoing {
+            let undone = undoing.undone.iter().any(|effect| effect.key.as_ref() == Some(key));
+            if undone || undo.iter().any(|undo| undo.key == *key) {
+                return Ok(Some(HostClaim::TakenBack { run: owner }));
+            }
+        }
+        let mut record = journal.iter().chain(ledger).find(|record| record.key == *key).cloned();
+        if record.is_none() && *spilled > 0 {
+            record = store.effect(&owner, key).await.map_err(|error| store_error(&error))?;
+        }
+        let never = match &record {
+            Some(record) => !record.may_have_happened(),
+            None => status.phase().is_ended(),
+        };
+        Ok((!never).then(|| HostClaim::Of { run: owner, record: record.map(Box::new) }))
     }
 }
 

@@ -53,9 +53,14 @@ impl Intents {
         self.written.lock().await
     }
 
+    /// The checkpoint that the next intent is written on.
+    pub(crate) fn held(&self) -> Arc<Checkpoint> {
+        Arc::clone(&lock(&self.held).checkpoint)
+    }
+
     /// What has to be written, and on what.
     pub(crate) fn to_write(&self) -> (Asked, Arc<Checkpoint>) {
-        (lock(&self.asked).clone(), Arc::clone(&lock(&self.held).checkpoint))
+        (lock(&self.asked).clone(), self.held())
     }
 
     /// It is written, and this is the checkpoint now.

@@ -19,6 +19,7 @@
 //!                                                                     └──► HandOff: send, then delete the own message
 //! ```
 
+mod acts;
 mod attempt;
 mod client;
 mod commit;
@@ -32,9 +33,10 @@ mod payload;
 mod sweep;
 mod worker;
 
+pub use acts::ApproveAnswer;
 pub use client::{CancelAnswer, Client, HistoryEntry, SignalAnswer, SignalRequest, StartRequest, Started};
 pub use dead_letter::LetterAck;
-pub use engine::{Ack, Budget, Engine, Settings, StopFlag};
+pub use engine::{Ack, Engine, Settings, StopFlag, TurnTime};
 pub use error::{ClientError, EngineError, Remedy};
 pub use sweep::SweepReport;
 pub use worker::{Worker, WorkerReport, WorkerSettings};

@@ -10,7 +10,7 @@ use stepwell_ports::Delivery;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::engine::{Ack, Budget, Engine, StopFlag};
+use crate::engine::{Ack, Engine, StopFlag, TurnTime};
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     async fn work(&self, delivery: Delivery, stop: StopFlag, _slot: OwnedSemaphorePermit) {
-        let budget = Budget { soft: self.settings.turn, hard: None, stop };
+        let budget = TurnTime { soft: self.settings.turn, hard: None, stop };
         let ack = {
             let turn = self.engine.turn(&delivery.message, &budget);
             tokio::select! {

@@ -1,5 +1,6 @@
-//! Who may use the API: the names of keys, or whom the host vouches for. Nobody else.
+//! Who may use the API: the names of keys, or whom the host vouches for. Nobody else. A role has only whoever was given it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::value::{Error as NoDigest, StrDeserializer};
-use stepwell_core::Digest;
-use stepwell_core::limits::NAME_CHARS_MAX;
+use stepwell_core::limits::{NAME_CHARS_MAX, ROLES_MAX};
+use stepwell_core::{Digest, Reviewer};
 
 use crate::problem::Problem;
 
@@ -20,11 +21,23 @@ use crate::problem::Problem;
 const KEY_HEADER: &str = "x-api-key";
 
 /// Who calls. A host that has authenticated the caller itself puts it into the request's extensions; then no key is asked
-/// for. Otherwise it is `key:` and the name of the key that was shown. An empty one vouches for nobody.
+/// for. Otherwise it is `key:` and the name of the key that was shown, with the key's roles.
 ///
-/// It is what histories and cancellations say as `by`: no request says so itself.
+/// It is what histories, cancellations and approvals say as `by`: no request says so itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor(pub String);
+pub struct Actor {
+    /// Who. An empty name vouches for nobody.
+    pub name: String,
+    /// The roles that the caller has, for approvals that a role decides on. Nobody has one who was not given it.
+    pub roles: Vec<String>,
+}
+
+impl Actor {
+    /// Somebody without a role.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), roles: Vec::new() }
+    }
+}
 
 /// Whose keys open the API. It holds digests, never keys. Cheap to clone.
 #[derive(Clone, Default)]
@@ -34,6 +47,7 @@ pub struct Access {
 
 struct Key {
     name: String,
+    roles: Vec<String>,
     digest: Digest,
 }
 
@@ -41,7 +55,7 @@ struct Key {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// An entry that is no pair.
-    #[error("entry {entry} of the API keys has no '=': write NAME=DIGEST, entries apart by commas")]
+    #[error("entry {entry} of the API keys has no '=': write NAME=DIGEST or NAME:ROLE=DIGEST, entries apart by commas")]
     NoPair {
         /// Which.
         entry: usize,
@@ -51,6 +65,14 @@ pub enum AccessError {
         "entry {entry} of the API keys has a name that cannot be used: give 1 to {NAME_CHARS_MAX} letters, digits, '-', '_' or '.'"
     )]
     BadName {
+        /// Which.
+        entry: usize,
+    },
+    /// Roles that cannot be used.
+    #[error(
+        "entry {entry} of the API keys has roles that cannot be used: give at most {ROLES_MAX}, apart by '+' and each once, of 1 to {NAME_CHARS_MAX} letters, digits, '-', '_' or '.'"
+    )]
+    BadRole {
         /// Which.
         entry: usize,
     },
@@ -84,13 +106,14 @@ impl Access {
         Self::default()
     }
 
-    /// Reads names and digests: `NAME=DIGEST`, apart by commas. A digest is the SHA-256 of the key's bytes, in 64 hexadecimal
-    /// digits. Blank text is [`Access::none`].
+    /// Reads names, roles and digests: `NAME=DIGEST` for a key without roles, `NAME:ROLE+ROLE=DIGEST` for one that has some,
+    /// apart by commas. A digest is the SHA-256 of the key's bytes, in 64 hexadecimal digits. Blank text is [`Access::none`].
     ///
     /// ```
     /// use stepwell_http::{Access, AccessError};
     /// let digest = stepwell_core::Digest::of(b"a key of many random letters");
     /// assert!(Access::from_text(&format!("ann={digest}")).is_ok());
+    /// assert!(Access::from_text(&format!("ann:finance+cfo={digest}")).is_ok());
     /// assert_eq!(Access::from_text("ann=a key").unwrap_err(), AccessError::BadDigest { entry: 1 });
     /// ```
     ///
@@ -121,7 +144,7 @@ impl Access {
                 holder = Some(key);
             }
         }
-        holder.map(|key| Actor(format!("key:{}", key.name)))
+        holder.map(|key| Actor { name: format!("key:{}", key.name), roles: key.roles.clone() })
     }
 
     fn actor(&self, headers: &HeaderMap) -> Option<Actor> {
@@ -136,18 +159,28 @@ impl Access {
 
 impl Key {
     fn read(entry: usize, pair: &str) -> Result<Self, AccessError> {
-        let (name, digest) = pair.trim().split_once('=').ok_or(AccessError::NoPair { entry })?;
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(allowed) {
+        let (who, digest) = pair.trim().split_once('=').ok_or(AccessError::NoPair { entry })?;
+        let (name, roles) = who.split_once(':').map_or((who, None), |(name, roles)| (name, Some(roles)));
+        if !is_word(name) {
             return Err(AccessError::BadName { entry });
+        }
+        let roles: Vec<String> = roles.iter().flat_map(|roles| roles.split('+')).map(str::to_owned).collect();
+        let different: BTreeSet<&String> = roles.iter().collect();
+        if different.len() != roles.len() || roles.len() > ROLES_MAX || !roles.iter().all(|role| is_word(role)) {
+            return Err(AccessError::BadRole { entry });
         }
         let digest = Digest::deserialize(StrDeserializer::<NoDigest>::new(digest));
         let digest = digest.map_err(|_| AccessError::BadDigest { entry })?;
         if digest == Digest::of(b"") {
             return Err(AccessError::EmptyKey { entry });
         }
-        Ok(Self { name: name.to_owned(), digest })
+        Ok(Self { name: name.to_owned(), roles, digest })
     }
+}
+
+fn is_word(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(allowed)
 }
 
 impl fmt::Debug for Access {
@@ -174,15 +207,28 @@ impl<S: Sync> FromRequestParts<S> for By {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        match vouched(parts.extensions.get()) {
-            Some(Actor(name)) => Ok(Self(name.clone())),
-            None => Err(unauthenticated()),
-        }
+        Ok(Self(caller(parts)?.name.clone()))
     }
 }
 
+/// Who answers an approval: the caller, with the roles that its credentials have.
+pub(crate) struct Answering(pub(crate) Reviewer);
+
+impl<S: Sync> FromRequestParts<S> for Answering {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let Actor { name, roles } = caller(parts)?.clone();
+        Ok(Self(Reviewer { name, roles }))
+    }
+}
+
+fn caller(parts: &Parts) -> Result<&Actor, Problem> {
+    vouched(parts.extensions.get()).ok_or_else(unauthenticated)
+}
+
 fn vouched(actor: Option<&Actor>) -> Option<&Actor> {
-    actor.filter(|actor| !actor.0.is_empty())
+    actor.filter(|actor| !actor.name.is_empty())
 }
 
 fn unauthenticated() -> Problem {
@@ -197,9 +243,10 @@ mod tests {
     #[test]
     fn keys_are_read_and_matched() {
         let (ann, bob) = (Digest::of(b"ann's key"), Digest::of(b"bob's key").to_string().to_uppercase());
-        let access = Access::from_text(&format!(" ann={ann}, b-o_b.2={bob} ")).unwrap();
-        assert_eq!(access.holder(b"ann's key"), Some(Actor("key:ann".into())));
-        assert_eq!(access.holder(b"bob's key"), Some(Actor("key:b-o_b.2".into())));
+        let access = Access::from_text(&format!(" ann={ann}, b-o_b.2:finance+c.f-o_1={bob} ")).unwrap();
+        assert_eq!(access.holder(b"ann's key"), Some(Actor::named("key:ann")));
+        let (name, roles) = ("key:b-o_b.2".into(), vec!["finance".into(), "c.f-o_1".into()]);
+        assert_eq!(access.holder(b"bob's key"), Some(Actor { name, roles }));
         for wrong in [&b""[..], b"ann's ke", b"ann's key ", ann.to_string().as_bytes()] {
             assert_eq!(access.holder(wrong), None);
         }
@@ -216,16 +263,27 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused_and_never_repeated() {
-        use AccessError::{BadDigest, BadName, EmptyKey, NoPair, Twice};
+        use AccessError::{BadDigest, BadName, BadRole, EmptyKey, NoPair, Twice};
         let (good, other) = (Digest::of(b"good").to_string(), Digest::of(b"other").to_string());
         let empty = Digest::of(b"");
         let long = "n".repeat(65);
+        let many: Vec<String> = (0..17).map(|role| format!("r{role}")).collect();
+        let many = many.join("+");
         let cases = [
             ("s3cret".to_owned(), NoPair { entry: 1 }),
             (format!("a={good},"), NoPair { entry: 2 }),
             (format!("={good}"), BadName { entry: 1 }),
             (format!("s3 cret={good}"), BadName { entry: 1 }),
-            (format!("key:s3cret={good}"), BadName { entry: 1 }),
+            (format!("a+s3cret={good}"), BadName { entry: 1 }),
+            (format!(":s3cret={good}"), BadName { entry: 1 }),
+            (format!("a:={good}"), BadRole { entry: 1 }),
+            (format!("a:s3cret+={good}"), BadRole { entry: 1 }),
+            (format!("a:s3 cret={good}"), BadRole { entry: 1 }),
+            (format!("a:s3cret:b={good}"), BadRole { entry: 1 }),
+            (format!("a:s3cret+s3cret={good}"), BadRole { entry: 1 }),
+            (format!("a:{long}={good}"), BadRole { entry: 1 }),
+            (format!("b={other},a:{many}={good}"), BadRole { entry: 2 }),
+            (format!("a:b={good},a:c={other}"), Twice { first: 1, entry: 2 }),
             (format!("{long}={good}"), BadName { entry: 1 }),
             ("a=s3cret".to_owned(), BadDigest { entry: 1 }),
             (format!("a={}", &good[1..]), BadDigest { entry: 1 }),

@@ -18,22 +18,34 @@
 //! | `POST /v1/runs/{run}/cancel` | asks for its end |
 //! | `POST /v1/runs/{run}/resume` | lets it go on when it is parked |
 //! | `POST /v1/runs/{run}/effects/{key}/resolve` | says how an effect ended that may have happened |
+//! | `POST /v1/runs/{run}/let-stand` | lets an effect stand that could not be taken back |
+//! | `GET /v1/runs/{run}/approvals` | shows its approvals, whatever became of them |
+//! | `POST /v1/runs/{run}/approvals/{id}` | answers one: `{"decision": "approve" \| "reject", "why": …}` |
+//! | `GET /v1/approvals` | lists approvals that are open, of runs that have not ended: `limit`, `after` |
 //! | `GET /v1/unknowns` | lists effects that may have happened, of runs that have not ended: `limit`, `after` |
 //!
-//! A page of `GET /v1/unknowns` is a page of runs: `limit` says how many are looked at, parked ones first. It may hold no
-//! effect, or several of one run; the last one is the one whose `next` is `null`. A run that comes to stand otherwise from
-//! one page to the next may be missed, or come twice.
+//! A page of `GET /v1/unknowns` or `GET /v1/approvals` is a page of runs: `limit` says how many are looked at, those first
+//! that stand still for want of an answer. It may hold nothing, or several of one run; the last one is the one whose `next` is
+//! `null`. A run that comes to stand otherwise from one page to the next may be missed, or come twice. Parameters of an
+//! approval that are large enough to lie in a blob are there with the run's approvals alone.
+//!
+//! Who answers an approval is whom the credentials name, with the roles that they have; no body says so.
 //!
 //! ```
 //! use stepwell_http::{Access, Api};
-//! # fn a_client() -> stepwell_engine::Client { loop {} }
+//! # use std::sync::Arc;
+//! # fn a_client(_: Arc<stepwell::Registry>) -> stepwell_engine::Client { loop {} }
 //! # fn serve() -> Result<axum::Router, stepwell_http::AccessError> {
-//! let keys = "ann=5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
-//! let app = stepwell_http::router(Api { client: a_client(), access: Access::from_text(keys)? });
+//! let registry = Arc::new(stepwell::Registry::new());
+//! let keys = "ann:finance=5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
+//! let client = a_client(Arc::clone(&registry));
+//! let app = stepwell_http::router(Api { client, registry, access: Access::from_text(keys)? });
 //! # Ok(app) }
 //! ```
 
 mod access;
+mod approvals;
+mod pages;
 mod problem;
 mod request;
 mod runs;
@@ -43,11 +55,14 @@ pub mod view;
 
 pub use access::{Access, AccessError, Actor};
 
-use axum::extract::DefaultBodyLimit;
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, FromRef};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
+use stepwell::Registry;
 use stepwell_engine::Client;
 
 use crate::problem::Problem;
@@ -60,13 +75,15 @@ pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Api {
     /// Starts runs, looks at them, speaks to them.
     pub client: Client,
+    /// The workflows of `client`, for what their runs may spend.
+    pub registry: Arc<Registry>,
     /// Whose keys open it.
     pub access: Access,
 }
 
 /// The API. Everything but `GET /v1/health` is for whom `api.access` knows, or whom the host has authenticated ([`Actor`]).
 pub fn router(api: Api) -> Router {
-    let Api { client, access } = api;
+    let Api { client, registry, access } = api;
     let open = Router::new().route("/v1/health", get(health)).method_not_allowed_fallback(wrong_method);
     // The guard stands before the answer to an unknown route too: a new route is closed until it is opened on purpose.
     let guarded = Router::new()
@@ -76,14 +93,37 @@ pub fn router(api: Api) -> Router {
         .route("/v1/runs/{run}/signals", post(runs::signal))
         .route("/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/v1/runs/{run}/resume", post(runs::resume))
+        .route("/v1/runs/{run}/let-stand", post(runs::let_stand))
         .route("/v1/runs/{run}/effects/{key}/resolve", post(unknowns::resolve))
+        .route("/v1/runs/{run}/approvals", get(approvals::of_run))
+        .route("/v1/runs/{run}/approvals/{id}", post(approvals::answer))
+        .route("/v1/approvals", get(approvals::list))
         .route("/v1/unknowns", get(unknowns::list))
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(access, access::guard))
-        .with_state(client);
+        .with_state(Served { client, registry });
     open.merge(guarded).layer(from_fn(surround::surround))
+}
+
+/// What handlers work with.
+#[derive(Clone)]
+struct Served {
+    client: Client,
+    registry: Arc<Registry>,
+}
+
+impl FromRef<Served> for Client {
+    fn from_ref(served: &Served) -> Self {
+        served.client.clone()
+    }
+}
+
+impl FromRef<Served> for Arc<Registry> {
+    fn from_ref(served: &Served) -> Self {
+        Self::clone(&served.registry)
+    }
 }
 
 #[derive(Serialize)]

@@ -11,6 +11,8 @@ use stepwell_ports::Clock;
 use stepwell_ports::system::SystemClock;
 use uuid::Uuid;
 
+use crate::view::AnswerView;
+
 /// After how many seconds it is worth asking again, where nothing says when.
 const RETRY_AFTER_SECONDS: u64 = 2;
 
@@ -45,15 +47,17 @@ const DEFECT: Row = hides(
 );
 
 /// Every code: those of [`ClientError::code`], and those of the API itself.
-const TABLE: [Row; 30] = [
+const TABLE: [Row; 36] = [
     row("not-json", StatusCode::BAD_REQUEST, "The body is not JSON"),
     row("bad-query", StatusCode::BAD_REQUEST, "The query cannot be used"),
     row("bad-name", StatusCode::BAD_REQUEST, "A name or id cannot be used"),
     row("bad-header", StatusCode::BAD_REQUEST, "A header cannot be used"),
     row("bad-body", StatusCode::BAD_REQUEST, "The body cannot be read"),
     row("unauthenticated", StatusCode::UNAUTHORIZED, "Who calls is not known"),
+    row("no-authority", StatusCode::FORBIDDEN, "The caller may not decide this"),
     row("no-such-route", StatusCode::NOT_FOUND, "There is no such route"),
     row("no-such-run", StatusCode::NOT_FOUND, "There is no such run"),
+    row("no-such-approval", StatusCode::NOT_FOUND, "The run has no such approval"),
     row("wrong-method", StatusCode::METHOD_NOT_ALLOWED, "The route does not take this method"),
     row("key-conflict", StatusCode::CONFLICT, "The key was used with another input"),
     row("signal-conflict", StatusCode::CONFLICT, "The id was used for another signal"),
@@ -61,6 +65,10 @@ const TABLE: [Row; 30] = [
     row("not-parked", StatusCode::CONFLICT, "The run is not parked"),
     row("not-open", StatusCode::CONFLICT, "The effect is not open"),
     row("on-its-way", StatusCode::CONFLICT, "The call may still land"),
+    row("decided", StatusCode::CONFLICT, "The approval was decided before"),
+    row("replaced", StatusCode::CONFLICT, "The approval was replaced"),
+    row("expired", StatusCode::CONFLICT, "The approval has expired"),
+    row("not-undoing", StatusCode::CONFLICT, "The run does not take anything back"),
     row("moved-on", StatusCode::CONFLICT, "The run has moved on"),
     row("too-large", StatusCode::PAYLOAD_TOO_LARGE, "It is too large"),
     row("wrong-type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is of another type than JSON"),
@@ -117,6 +125,8 @@ pub(crate) struct Problem {
     retry_after: u64,
     /// Under what the log tells the rest.
     reference: Option<String>,
+    /// The answer that stands, where an approval was decided before.
+    first: Option<Box<AnswerView>>,
 }
 
 #[derive(Serialize)]
@@ -129,6 +139,8 @@ struct ProblemView<'a> {
     remedy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<&'a AnswerView>,
 }
 
 impl Problem {
@@ -146,7 +158,8 @@ impl Problem {
         // A code that the table does not know is a defect of this crate: its words may be anything.
         let row = TABLE.iter().find(|row| row.code == code).unwrap_or(&DEFECT);
         let Some(instead) = row.instead else {
-            return Self { row, detail: cut(words), remedy, retry_after: RETRY_AFTER_SECONDS, reference: None };
+            let (detail, retry_after) = (cut(words), RETRY_AFTER_SECONDS);
+            return Self { row, detail, remedy, retry_after, reference: None, first: None };
         };
         let reference = Uuid::now_v7().simple().to_string();
         match remedy {
@@ -156,13 +169,14 @@ impl Problem {
             }
         }
         let (detail, reference) = (instead.to_owned(), Some(reference));
-        Self { row, detail, remedy, retry_after: RETRY_AFTER_SECONDS, reference }
+        Self { row, detail, remedy, retry_after: RETRY_AFTER_SECONDS, reference, first: None }
     }
 }
 
 impl From<ClientError> for Problem {
     fn from(error: ClientError) -> Self {
         let mut problem = Self::new(error.code(), error.remedy(), error.to_string());
+        problem.first = AnswerView::that_stands(&error).map(Box::new);
         if let ClientError::OnItsWay { until, .. } = error {
             let left = until.since(SystemClock.now()).as_secs() + 1;
             problem.retry_after = left.clamp(RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX);
@@ -177,7 +191,7 @@ impl From<ClientError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { row: Row { code, status, title, .. }, detail, remedy, retry_after, reference } = self;
+        let Self { row: Row { code, status, title, .. }, detail, remedy, retry_after, reference, first } = self;
         let view = ProblemView {
             r#type: format!("/problems/{code}"),
             title,
@@ -186,6 +200,7 @@ impl IntoResponse for Problem {
             code,
             remedy: remedy.as_str(),
             reference: reference.as_deref(),
+            first: first.as_deref(),
         };
         // Texts and a number can always be written.
         let body = serde_json::to_vec(&view).unwrap_or_default();
@@ -218,7 +233,10 @@ mod tests {
     use std::time::Duration;
 
     use stepwell::EdgeError;
-    use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, Timestamp, WorkflowName};
+    use stepwell_core::decide::ApproveRefused;
+    use stepwell_core::{
+        Answer, ApprovalId, EffectKey, Phase, Reviewer, RunId, SignalId, SignalName, Timestamp, WorkflowName,
+    };
     use stepwell_ports::{BlobError, QueueError, StoreError};
 
     use super::*;
@@ -229,6 +247,12 @@ mod tests {
         let (workflow, signal) = (|| WorkflowName::new("w").unwrap(), SignalName::new("s").unwrap());
         let (ended, parked) = (Phase::Failed, Phase::Running);
         let effect = || EffectKey::parse(&"0".repeat(32)).unwrap();
+        let approval = || ApprovalId::parse(&"0".repeat(16)).unwrap();
+        let not_taken = |why| ClientError::NotTaken { run: run(), why: Box::new(why) };
+        let first = || {
+            let reviewer = Reviewer { name: "ann".into(), roles: Vec::new() };
+            Answer { reviewer, allows: true, why: None, at: Timestamp(1) }
+        };
         vec![
             ClientError::UnknownWorkflow { name: workflow(), known: "desk".into() },
             EdgeError::TooLarge { what: "input".into(), workflow: workflow(), size: 1 }.into(),
@@ -243,6 +267,13 @@ mod tests {
             ClientError::NotParked { run: run(), phase: parked },
             ClientError::NotOpen { run: run(), key: effect() },
             ClientError::OnItsWay { run: run(), key: effect(), until: Timestamp(1) },
+            ClientError::NotUndoing { run: run(), phase: parked },
+            not_taken(ApproveRefused::Ended(ended)),
+            not_taken(ApproveRefused::NoSuch(approval())),
+            not_taken(ApproveRefused::Replaced { id: approval(), by: approval() }),
+            not_taken(ApproveRefused::Expired { id: approval(), at: Timestamp(1) }),
+            not_taken(ApproveRefused::NoAuthority { id: approval(), who: "ann".into(), by: "bob".into() }),
+            not_taken(ApproveRefused::Decided { id: approval(), first: first() }),
             ClientError::MovedOn(run()),
             StoreError::Throttled(secret()).into(),
             StoreError::Unknown(secret()).into(),

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
-use stepwell_core::{EffectKey, RunId};
+use stepwell_core::{ApprovalId, EffectKey, RunId};
 
 use crate::BODY_BYTES_MAX;
 use crate::problem::Problem;
@@ -66,13 +66,38 @@ impl<S: Send + Sync> FromRequestParts<S> for OfEffect {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((run, key)) = path.map_err(|rejection| Problem::fix("bad-name", rejection.body_text()))?;
-        let run = RunId::new(run).map_err(|error| Problem::fix("bad-name", error.to_string()))?;
+        let (run, key) = run_and(parts, state).await?;
         let detail = "this is no key of an effect: those are 32 hexadecimal digits, in lower case";
         let key = EffectKey::parse(&key).ok_or_else(|| Problem::fix("bad-name", detail))?;
         Ok(Self(run, key))
     }
+}
+
+/// The approval that the path names, and its run.
+pub(crate) struct OfApproval(pub(crate) RunId, pub(crate) ApprovalId);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let (run, id) = run_and(parts, state).await?;
+        let detail = "this is no id of an approval: those are 16 hexadecimal digits, in lower case";
+        let id = ApprovalId::parse(&id).ok_or_else(|| Problem::fix("bad-name", detail))?;
+        Ok(Self(run, id))
+    }
+}
+
+/// The run that the path names, and something of it.
+async fn run_and<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<(RunId, String), Problem> {
+    let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+    let Path((run, of_it)) = path.map_err(|rejection| Problem::fix("bad-name", rejection.body_text()))?;
+    let run = RunId::new(run).map_err(|error| Problem::fix("bad-name", error.to_string()))?;
+    Ok((run, of_it))
+}
+
+/// Whether words that a person has to give are none.
+pub(crate) fn says_nothing(words: &str) -> bool {
+    words.trim().is_empty()
 }
 
 /// The header `Idempotency-Key`, if there is one.

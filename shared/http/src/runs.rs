@@ -1,20 +1,23 @@
-//! Runs: start, list, show, history, signal, cancel, resume.
+//! Runs: start, list, show, history, signal, cancel, resume, let stand.
+
+use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, LOCATION};
 use serde::{Deserialize, Serialize};
-use stepwell_core::decide::Resume;
+use stepwell::Registry;
+use stepwell_core::decide::{LetStand, Resume};
 use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{Json, Phase, Revision, RunId, SignalId, SignalName, WorkflowName};
-use stepwell_engine::{CancelAnswer, Client, ClientError, SignalAnswer, SignalRequest, StartRequest, Started};
+use stepwell_engine::{Client, ClientError, SignalAnswer, SignalRequest, StartRequest, Started};
 use stepwell_ports::system::SystemClock;
 use stepwell_ports::{Clock, ListQuery, StoreError};
 
 use crate::access::By;
 use crate::problem::Problem;
-use crate::request::{Asked, Body, IdempotencyKey, OfRun};
+use crate::request::{Asked, Body, IdempotencyKey, OfRun, says_nothing};
 use crate::view::{CancelAnswerView, EntryView, HistoryView, PageView, Reach, RunView};
 
 /// Runs of a page when nobody says how many.
@@ -82,10 +85,15 @@ pub(crate) async fn list(
     }
 }
 
-pub(crate) async fn show(State(client): State<Client>, OfRun(run): OfRun) -> Result<Answer<RunView>, Problem> {
+pub(crate) async fn show(
+    State(client): State<Client>,
+    State(registry): State<Arc<Registry>>,
+    OfRun(run): OfRun,
+) -> Result<Answer<RunView>, Problem> {
     let checkpoint = client.get(&run).await?;
+    let budget = registry.get(&checkpoint.workflow).map(|workflow| workflow.budget());
     // Leases are compared with the machine's time, as workers do.
-    Ok(Answer(RunView::load(&client, &checkpoint, SystemClock.now(), Reach::Answer).await?))
+    Ok(Answer(RunView::load(&client, &checkpoint, budget, SystemClock.now(), Reach::Answer).await?))
 }
 
 #[derive(Deserialize)]
@@ -154,8 +162,10 @@ pub(crate) async fn cancel(
     OfRun(run): OfRun,
     Body(ActBody { why }): Body<ActBody>,
 ) -> Result<Answer<CancelAnswerView>, Problem> {
-    let CancelAnswer { request, new } = client.cancel(&run, &by, why).await?;
-    Ok(Answer(CancelAnswerView { run, new, request: (&request).into() }))
+    let answer = client.cancel(&run, &by, why).await?;
+    // It is written: whether the run can be looked at now changes nothing.
+    let after = client.get(&run).await.ok();
+    Ok(Answer(CancelAnswerView::of(run, &answer, after.as_ref(), SystemClock.now())))
 }
 
 #[derive(Serialize)]
@@ -175,4 +185,32 @@ pub(crate) async fn resume(
     client.resume(&run, &act).await?;
     let Resume { by, why } = act;
     Ok(Answer(ResumeView { run, by, why }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LetStandBody {
+    why: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct LetStandView {
+    run: RunId,
+    by: String,
+    why: String,
+}
+
+pub(crate) async fn let_stand(
+    State(client): State<Client>,
+    By(by): By,
+    OfRun(run): OfRun,
+    Body(LetStandBody { why }): Body<LetStandBody>,
+) -> Result<Answer<LetStandView>, Problem> {
+    if says_nothing(&why) {
+        return Err(Problem::fix("misfit", "`why` says nothing: give what was done instead, or why it may stand"));
+    }
+    let act = LetStand { by, why };
+    client.let_stand(&run, &act).await?;
+    let LetStand { by, why } = act;
+    Ok(Answer(LetStandView { run, by, why }))
 }

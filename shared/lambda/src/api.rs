@@ -32,7 +32,8 @@ fn authenticated(request: &Request) -> Option<Actor> {
     match request.request_context_ref()? {
         RequestContext::ApiGatewayV2(context) => {
             let arn = context.authorizer.as_ref()?.iam.as_ref()?.user_arn.clone()?;
-            (!arn.is_empty()).then_some(Actor(arn))
+            // AWS knows no roles of ours.
+            (!arn.is_empty()).then(|| Actor::named(arn))
         }
         // Other kinds of events are not linked in.
         _ => None,
@@ -47,8 +48,9 @@ pub(crate) async fn serve<E: Error>(registry: Result<Registry, E>) -> Result<(),
     let registry = process::workflows(registry, &mut problems).unwrap_or_default();
     let deployment = Deployment::checked(problems).await?;
     process::warm(&*deployment.ports.store, None).await;
-    let client = Client::new(deployment.ports, Arc::new(registry));
-    let router = stepwell_http::router(Api { client, access });
+    let registry = Arc::new(registry);
+    let client = Client::new(deployment.ports, Arc::clone(&registry));
+    let router = stepwell_http::router(Api { client, registry, access });
     let served = lambda_http::run(service_fn(|request: Request| respond(router.clone(), request))).await;
     served.map_err(|error| Fatal::Runtime(error.to_string()))
 }

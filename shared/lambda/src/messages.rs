@@ -11,7 +11,7 @@ use stepwell::Registry;
 use stepwell_core::Timestamp;
 use stepwell_core::message::MessageError;
 use stepwell_core::time::millis;
-use stepwell_engine::{Ack, Budget, Engine, StopFlag};
+use stepwell_engine::{Ack, Engine, StopFlag, TurnTime};
 use stepwell_ports::{Clock, Delivery, RunQueue};
 use tokio::task::JoinError;
 use tracing::Instrument as _;
@@ -52,7 +52,7 @@ impl Messages {
     /// What goes wrong with one message does not touch the others. Two messages of one run are harmless: its lease decides.
     pub async fn work(&self, event: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
         let hard = Some(before(deadline, CUT_MARGIN));
-        let budget = Budget { soft: TURN, hard, stop: StopFlag::default() };
+        let budget = TurnTime { soft: TURN, hard, stop: StopFlag::default() };
         let answer_by = before(deadline, ANSWER_MARGIN);
         let settled = join_all(event.records.into_iter().map(|record| self.guarded(record, budget.clone(), answer_by)));
         batch::response(settled.await)
@@ -60,7 +60,7 @@ impl Messages {
 
     /// Settles a record on a task of its own. Waits for it from the outside: a step that blocks its thread is left behind all
     /// the same.
-    async fn guarded(&self, record: SqsMessage, budget: Budget, answer_by: Timestamp) -> (String, Settled) {
+    async fn guarded(&self, record: SqsMessage, budget: TurnTime, answer_by: Timestamp) -> (String, Settled) {
         let id = batch::id(&record);
         let mut task = tokio::spawn({
             let messages = self.clone();
@@ -79,7 +79,7 @@ impl Messages {
         (id, settled)
     }
 
-    async fn settle(&self, record: &SqsMessage, budget: &Budget) -> Settled {
+    async fn settle(&self, record: &SqsMessage, budget: &TurnTime) -> Settled {
         let message = match batch::message(record) {
             Ok(message) => message,
             Err(error) => return self.unreadable(record, &error).await,

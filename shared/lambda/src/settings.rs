@@ -10,7 +10,7 @@ use stepwell_http::Access;
 /// How long a lease lasts, in whole seconds; optional.
 const LEASE_VARIABLE: &str = "STEPWELL_LEASE_SECONDS";
 
-/// Who may use the API: `name=<SHA-256 of the key>`, apart by commas; optional.
+/// Who may use the API: `name=<SHA-256 of the key>`, or `name:role+role=<…>`, apart by commas; optional.
 const KEYS_VARIABLE: &str = "STEPWELL_API_KEYS";
 
 /// Seconds that a lease may last. A shorter one is renewed all the time; a longer one keeps a run whose holder died.

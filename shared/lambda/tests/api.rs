@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use common::Bed;
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request};
@@ -10,8 +13,10 @@ use serde_json::{Value, json};
 use stepwell::Registry;
 use stepwell::prelude::*;
 use stepwell_core::Digest;
+use stepwell_engine::TurnTime;
 use stepwell_http::{Access, Api, router};
 use stepwell_lambda::respond;
+use stepwell_testkit::faults::Gate;
 
 const OPEN: &str = include_str!("fixtures/url-open.json");
 const IAM: &str = include_str!("fixtures/url-iam.json");
@@ -40,13 +45,34 @@ impl Workflow for Forever {
     }
 }
 
+/// Asks the finance people, or whom AWS knows as ann.
+struct Asking;
+
+impl Workflow for Asking {
+    const NAME: &'static str = "asking";
+    type Input = ();
+    type State = ();
+    type Step = At;
+    type Output = ();
+
+    fn begin(&self, (): ()) -> (At, ()) {
+        (At::Begin, ())
+    }
+
+    async fn step(&self, _: At, (): &mut (), _: &Cx) -> StepResult<Self> {
+        let asked = Approval::of("refund", &7).by(role("finance")).or(person(ARN)).quorum(2);
+        Ok(wait(At::Begin).for_approval(asked.within(days(3))))
+    }
+}
+
 fn bed() -> Bed {
-    Bed::new(Registry::new().with(Forever))
+    Bed::new(Registry::new().with(Forever).with(Asking))
 }
 
 async fn answer(bed: &Bed, access: Access, event: &Value) -> (StatusCode, Value) {
     let request: Request = lambda_http::request::from_str(&event.to_string()).unwrap();
-    let response = respond(router(Api { client: bed.client(), access }), request).await.unwrap();
+    let registry = Arc::new(Registry::new().with(Forever).with(Asking));
+    let response = respond(router(Api { client: bed.client(), registry, access }), request).await.unwrap();
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap())
@@ -114,6 +140,35 @@ async fn a_caller_cannot_vouch_for_itself() {
     assert_eq!(answer(&bed, Access::none(), &empty).await.0, StatusCode::UNAUTHORIZED);
     empty["requestContext"]["authorizer"]["iam"] = Value::Null;
     assert_eq!(answer(&bed, Access::none(), &empty).await.0, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_decides_with_its_roles_and_whom_aws_knows_in_its_own_name() {
+    let bed = bed();
+    let run = bed.start("asking", ()).await;
+    let engine = bed.engine(&Gate::open());
+    for delivery in bed.receive().await {
+        engine.turn(&delivery.message, &TurnTime::of(Duration::from_mins(1))).await;
+    }
+    let approval = bed.checkpoint(&run).await.progress.approvals[0].id.clone();
+    let access = || {
+        let (plain, with_role) = (Digest::of(b"plain"), Digest::of(b"with a role"));
+        Access::from_text(&format!("bob={plain},fay:cfo+finance={with_role}")).unwrap()
+    };
+    let path = format!("/v1/runs/{run}/approvals/{approval}");
+    let approve = |event: Value| post(event, &path, &json!({ "decision": "approve" }));
+    let with_key = |key: &str| {
+        let mut event = approve(event(OPEN));
+        event["headers"]["x-api-key"] = json!(key);
+        event
+    };
+    let (status, body) = answer(&bed, access(), &with_key("plain")).await;
+    assert_eq!((status, &body["code"]), (StatusCode::FORBIDDEN, &json!("no-authority")), "{body}");
+    let (status, body) = answer(&bed, access(), &with_key("with a role")).await;
+    assert_eq!((status, &body["by"]), (StatusCode::OK, &json!("key:fay")), "{body}");
+    let (status, body) = answer(&bed, access(), &approve(event(IAM))).await;
+    assert_eq!((status, &body["by"], &body["roles"]), (StatusCode::OK, &json!(ARN), &json!([])), "{body}");
+    assert_eq!(body["stands"]["allowed"], 2);
 }
 
 #[tokio::test(start_paused = true)]

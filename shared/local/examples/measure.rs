@@ -111,7 +111,7 @@ fn next_step(held: &Checkpoint) -> Result<Write, Failure> {
     progress.revision = progress.revision.next();
     progress.visit.0 += 1;
     progress.status = Status::Running;
-    let (Place::Fresh { input: state } | Place::At { state, .. }) = progress.place;
+    let (Place::Fresh { input: state, .. } | Place::At { state, .. }) = progress.place;
     progress.place = Place::At { cursor: Json::of(&format!("Step{}", progress.visit.0 % 10))?, state };
     let now = SystemClock.now();
     let lease = held.hold.lease.clone().map(|lease| Lease { until: now.plus(LEASE), ..lease });

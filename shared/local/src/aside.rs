@@ -1,12 +1,12 @@
 //! What lies beside a run's row: log entries, history segments and spilled effects. Written in the transaction of their
-//! commit, each with a checksum.
+//! commit, each with a checksum. And beside all runs: who has claimed a key.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use stepwell_core::history::Segment;
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_core::write::{LogAppend, Write, WriteRequest};
 use stepwell_core::{EffectKey, EffectRecord, Json, LogId, Revision, RunId};
-use stepwell_ports::StoreError;
+use stepwell_ports::{Claim, Claimed, StoreError};
 
 use crate::fault::Abort;
 use crate::row;
@@ -25,6 +25,9 @@ const SEGMENTS: &str = "SELECT first, value, crc FROM segments
     AND first >= coalesce(
         (SELECT max(first) FROM segments WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND first <= ?2), ?2)
     ORDER BY first LIMIT ?3";
+
+const OWNER: &str = "SELECT run, crc FROM claims WHERE key = ?1";
+const PUT_CLAIM: &str = "INSERT OR REPLACE INTO claims (key, run, crc) VALUES (?1, ?2, ?3)";
 
 /// One of them, encoded.
 pub(crate) struct Aside {
@@ -143,6 +146,27 @@ pub(crate) fn segments(db: &Connection, run: &RunId, from: Revision, limit: usiz
     }
     found.truncate(limit);
     Ok(found)
+}
+
+/// Makes a run the owner of a key, or says who is.
+pub(crate) fn claim(db: &Connection, claim: &Claim) -> Result<Claimed, Abort> {
+    let (key, run) = (claim.key.as_str(), &claim.run);
+    let sum = |run: &str| Sum::of(run).text("claim").text(key).end();
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let stored: Option<(String, i64)> = db.prepare_cached(OWNER)?.query_row([key], read).optional()?;
+    if let Some((owner, crc)) = stored {
+        let owner = RunId::new(owner).map_err(|error| Abort::Damaged(format!("claim of {key}: {error}")))?;
+        row::intact(&owner, &format!("claim of {key}"), sum(owner.as_str()), crc)?;
+        if !claim.is_granted_by(Some(&owner)) {
+            return Ok(Claimed::Of(owner));
+        }
+        // It was the run's already: a repeated claim writes nothing.
+        if owner == *run {
+            return Ok(Claimed::Mine);
+        }
+    }
+    db.prepare_cached(PUT_CLAIM)?.execute(params![key, run.as_str(), sum(run.as_str())])?;
+    Ok(Claimed::Mine)
 }
 
 fn rows_of(limit: usize) -> i64 {

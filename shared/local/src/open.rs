@@ -149,6 +149,7 @@ impl Folder {
             let why = format!("its file system does not allow a write-ahead log (SQLite stays in mode {mode})");
             return Err(OpenError::Folder { dir: self.dir(), why });
         }
+        db.execute_batch(schema::CLAIMS).map_err(told)?;
         if let Some(limit) = self.options.size_limit {
             let pages = u32::try_from(limit / PAGE_BYTES).unwrap_or(u32::MAX);
             db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).map_err(told)?;
@@ -279,7 +280,7 @@ fn fill(file: &Path) -> rusqlite::Result<()> {
     ))?;
     db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     db.execute_batch("PRAGMA synchronous = FULL;")?;
-    db.execute_batch(&format!("BEGIN; {} COMMIT;", schema::TABLES))?;
+    db.execute_batch(&format!("BEGIN; {} {} COMMIT;", schema::TABLES, schema::CLAIMS))?;
     db.close().map_err(|(_, error)| error)
 }
 

@@ -291,7 +291,7 @@ fn progress_sum(run: &RunId, copies: [i64; 3], phase: &[u8], wake: [Option<i64>;
 fn wake(status: &Status) -> [Option<i64>; 2] {
     match status {
         Status::Retrying { at } => [time(Some(*at)), None],
-        Status::Waiting(wait) => [time(wait.until), Some(int(wait.seen.0))],
+        Status::Waiting(wait) => [time(wait.wakes_at()), Some(int(wait.seen.0))],
         Status::Created
         | Status::Running
         | Status::Parked { .. }

@@ -3,8 +3,8 @@
 /// Says that a file is ours: "STEP", in the file's header.
 pub(crate) const APPLICATION: i32 = 0x5354_4550;
 
-/// The version of the tables. A column that older code can leave alone may be added without raising it: older code names
-/// the columns that it writes, so it keeps the others as they are.
+/// The version of the tables. A column or a table that older code can leave alone may be added without raising it: older
+/// code names the columns that it writes, so it keeps the others as they are.
 pub(crate) const VERSION: i32 = 1;
 
 /// Creates them. Both indexes have keys that a step in a chain does not change.
@@ -81,4 +81,14 @@ CREATE TABLE dead_letters (
     receives INTEGER NOT NULL,
     buried_at INTEGER NOT NULL
 ) STRICT;
+";
+
+/// Creates the table of claims, which a database of older code has not. That code knows no key that runs share, so it can
+/// claim none.
+pub(crate) const CLAIMS: &str = "
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY,
+    run TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";

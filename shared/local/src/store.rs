@@ -7,7 +7,9 @@ use rusqlite::Connection;
 use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit};
+use stepwell_ports::{
+    CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit,
+};
 
 use crate::fault::{Abort, Fault};
 use crate::listing::{self, Place};
@@ -53,6 +55,11 @@ impl CheckpointStore for Local {
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
         let run = run.clone();
         self.read_aside(move |db| aside::segments(db, &run, from, limit)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let claim = claim.clone();
+        Ok(self.inner.writer.run(move |db| aside::claim(db, &claim)).await?)
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {

@@ -15,7 +15,7 @@ use stepwell_core::{
 };
 use stepwell_local::{Local, OpenError, Options};
 use stepwell_ports::system::SystemClock;
-use stepwell_ports::{CheckpointStore as _, StoreError, Written};
+use stepwell_ports::{CheckpointStore as _, Claim, Claimed, StoreError, Written};
 use support::{NOW, acquire, applied, commit, database, held, open, run, signal, start, step, write};
 use tempfile::TempDir;
 
@@ -34,6 +34,11 @@ async fn folder() -> (TempDir, Checkpoint, EffectKey) {
         outcome: Outcome::Succeeded(Payload::Inline(Json::of("sent").unwrap())),
         until: None,
         of_run: true,
+        approval: None,
+        costs: stepwell_core::Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
     };
     let mut first = step(&run);
     first.spill = vec![record];
@@ -123,6 +128,39 @@ async fn what_lies_beside_is_checked_too() {
     is_damaged(local.log(&held.run, LogId(0), 0, 10).await, "a log entry");
     is_damaged(local.history(&held.run, Revision(0), 10).await, "a segment");
     is_damaged(local.effect(&held.run, &key).await, "an effect");
+}
+
+/// Else two runs would act under one key.
+#[tokio::test]
+async fn a_claim_that_was_changed_is_granted_to_nobody() {
+    for change in ["run = 'other'", "run = ''", "crc = crc + 1"] {
+        let (dir, held, key) = folder().await;
+        let claim = |name: &str| Claim { key: key.clone(), run: run(name), instead_of: Some(held.run.clone()) };
+        let local = open(dir.path());
+        assert_eq!(local.claim(&claim("r")).await, Ok(Claimed::Mine));
+        self::change(dir.path(), &format!("UPDATE claims SET {change}"));
+        for name in ["r", "other", "third"] {
+            match local.claim(&claim(name)).await {
+                Err(StoreError::Damaged(why)) => {
+                    assert!(why.contains(key.as_str()), "{change}: it names the key: {why}");
+                }
+                other => panic!("{change}, yet the answer to {name} is {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_database_from_before_there_were_claims_takes_them() {
+    let (dir, held, key) = folder().await;
+    database(dir.path()).execute_batch("DROP TABLE claims").unwrap();
+    let local = open(dir.path());
+    let claim = Claim { key, run: held.run.clone(), instead_of: None };
+    assert_eq!(local.claim(&claim).await, Ok(Claimed::Mine));
+    assert_eq!(local.load(&held.run).await, Ok(Some(held)));
+    drop(local);
+    let others = Claim { run: run("other"), ..claim };
+    assert_eq!(open(dir.path()).claim(&others).await, Ok(Claimed::Of(run("r"))));
 }
 
 #[tokio::test]

@@ -13,10 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use stepwell_core::write::{Write, WriteRequest};
-use stepwell_core::{CancelRequest, Checkpoint, Json, LogId, Message, Phase, Revision, Ticket};
+use stepwell_core::{CancelRequest, Checkpoint, EffectKey, Json, LogId, Message, Phase, Revision, Scope, Ticket};
 use stepwell_local::{Local, Options};
 use stepwell_ports::system::SystemClock;
-use stepwell_ports::{BlobStore as _, CheckpointStore as _, Envelope, ListQuery, RunQueue as _, Written};
+use stepwell_ports::{
+    BlobStore as _, CheckpointStore as _, Claim, Claimed, Envelope, ListQuery, RunQueue as _, Written,
+};
 use support::{NOW, acquire, applied, commit, held, open, request, run, signal, start, step};
 
 const VISIBILITY: Duration = Duration::from_mins(1);
@@ -44,10 +46,15 @@ async fn everything_is_there_after_closing_and_opening_again() {
     assert_eq!(buried.len(), 2);
     let buried = buried.iter().find(|delivery| delivery.message.run.as_str() == "unknown").unwrap();
     local.bury(buried, "there is no such run").await.unwrap();
+    let key = EffectKey::derive(&run, &expected.workflow, "refund", Scope::Business("order-7"));
+    let claim = Claim { key, run: run.clone(), instead_of: None };
+    assert_eq!(local.claim(&claim).await, Ok(Claimed::Mine));
     drop(local);
 
     let local = open(dir.path());
     assert_eq!(local.load(&run).await.unwrap(), Some(expected.clone()));
+    let others = Claim { run: support::run("other"), ..claim };
+    assert_eq!(local.claim(&others).await, Ok(Claimed::Of(run.clone())));
     let entries: Vec<Json> = (1..=5).map(|number| Json::of(&number).unwrap()).collect();
     assert_eq!(local.log(&run, LogId(0), 0, 100).await.unwrap(), entries);
     assert_eq!(local.get(&blob).await.unwrap(), b"report");

@@ -20,6 +20,35 @@ pub enum Written {
     Refused(Option<Box<Checkpoint>>),
 }
 
+/// A run asks to own an effect's key that all runs of a workflow share, see
+/// [`Scope::Business`](stepwell_core::Scope::Business).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The key.
+    pub key: EffectKey,
+    /// Who asks.
+    pub run: RunId,
+    /// The owner that it takes the key from, if that one still has it: the caller has seen that it will never act under it.
+    pub instead_of: Option<RunId>,
+}
+
+impl Claim {
+    /// Whether the run gets the key from this owner: it was nobody's, or its own already, or the one's that it is to be
+    /// taken from. What [`CheckpointStore::claim`] does is defined by this.
+    pub fn is_granted_by(&self, owner: Option<&RunId>) -> bool {
+        owner.is_none_or(|owner| *owner == self.run || Some(owner) == self.instead_of.as_ref())
+    }
+}
+
+/// Whose a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The run's that asked.
+    Mine,
+    /// This other run's; nothing was written.
+    Of(RunId),
+}
+
 /// One page of a listing, and where the next begins. `next` is opaque and only good for the same query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
@@ -120,6 +149,20 @@ pub trait CheckpointStore: Send + Sync {
     /// Reads history segments in order, from the one that holds `from`, at most `limit`. Fewer than that were all there
     /// are. The newest entries are in the checkpoint.
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError>;
+
+    /// Makes a run the owner of a key, if nobody owns it, or the run does already, or the one that it is to be taken from
+    /// does ([`Claim::is_granted_by`]). Whichever run comes first owns the key until another takes it over; nothing else ends
+    /// that, the end of the owner included.
+    ///
+    /// - **Atomic** on the key: of many runs that claim it at once one is answered [`Claimed::Mine`], the others learn who.
+    /// - **Durable** once it has answered [`Claimed::Mine`]. A [`Claimed::Of`] names who owns it durably.
+    /// - **Idempotent**: the owner that asks again is answered [`Claimed::Mine`] again.
+    /// - It belongs to no checkpoint: the runs that it names need not be there, and no listing shows it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`] when it may have been carried out: ask again, that is safe. With every other error nothing was
+    /// written.
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError>;
 
     /// Lists live runs whose mark is not after `until`, earliest mark first. Eventually consistent: a candidate may have
     /// moved on, and a fresh one may be missing for a while. `limit` is 1 to [`stepwell_core::limits::PAGE_MAX`].

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use stepwell::host::{
-    BlobRef, EffectKey, EffectRecord, ErrorMeans, Host, HostError, HostedWorkflow, Intent, Json, Letter, LogAppend,
-    LogId, NextPlace, Payload, PlaceText, PrepareError, RunId, SignalId, SignalName, StepNext, Timestamp, Visit,
-    Visiting, WaitUntil, WorkflowName,
+    Answer, Approval, ApprovalId, AskApproval, BlobRef, Claim, EffectKey, EffectRecord, ErrorMeans, Host, HostError,
+    HostedWorkflow, Intent, Json, Letter, LogAppend, LogId, NextPlace, Payload, PlaceText, PrepareError, Reached,
+    Reviewer, RunId, SignalId, SignalName, StepNext, Timestamp, Visit, Visiting, WaitUntil, WorkflowName,
 };
 use stepwell::{Cx, Registry};
 
@@ -20,6 +20,9 @@ const NOW: Timestamp = Timestamp(1_000);
 pub(crate) enum Stop {
     Sleeps(Duration),
     Waits(Vec<String>),
+    /// For the approval of this action, by these.
+    Asks(String, String),
+    Undone,
     Retries(String),
     Completed(Value),
     Failed(String),
@@ -37,6 +40,8 @@ pub(crate) struct Drive {
     journal: Vec<EffectRecord>,
     ledger: Vec<EffectRecord>,
     logs: u32,
+    approvals: Vec<Approval>,
+    undoing: Option<EffectKey>,
     steps: Vec<String>,
     shelf: Arc<Shelf>,
 }
@@ -47,7 +52,7 @@ impl Drive {
         let workflow = Arc::clone(registry.get(&WorkflowName::new(workflow).unwrap()).unwrap());
         Self {
             workflow,
-            place: PlaceText::Fresh { input: Json::of(input).unwrap() },
+            place: PlaceText::Fresh { input: Json::of(input).unwrap(), at: None },
             visit: Visit(0),
             failed_attempts: 0,
             tried_since: None,
@@ -55,6 +60,8 @@ impl Drive {
             journal: Vec::new(),
             ledger: Vec::new(),
             logs: 0,
+            approvals: Vec::new(),
+            undoing: None,
             steps: Vec::new(),
             shelf: Arc::default(),
         }
@@ -75,6 +82,25 @@ impl Drive {
         self.workflow.check_signal(&name, &payload).unwrap();
         let id = SignalId::new(format!("signal-{}", self.letters.len())).unwrap();
         self.letters.push(Letter { id, name, payload: Payload::Inline(payload), at: NOW });
+    }
+
+    /// Somebody of this role answers the approval that was asked for last.
+    pub(crate) fn answer(&mut self, role: &str, allows: bool) {
+        let reviewer = Reviewer { name: "ada".into(), roles: vec![role.into()] };
+        let why = (!allows).then(|| "not this one".to_owned());
+        self.approvals.last_mut().unwrap().answers.push(Answer { reviewer, allows, why, at: NOW });
+    }
+
+    /// The run has failed: goes on with the step that takes back the newest effect that can be.
+    pub(crate) async fn undo(&mut self) -> Stop {
+        let recorded = std::mem::take(&mut self.journal);
+        let undo = self.ledger.iter().chain(&recorded).rev().find(|record| record.undo.is_some()).unwrap();
+        let (cursor, key) = (undo.undo.clone().unwrap(), undo.key.clone());
+        let PlaceText::At { state, version, .. } = self.place.clone() else { panic!("nothing was done yet") };
+        self.place = PlaceText::At { cursor, state, version };
+        (self.undoing, self.failed_attempts) = (Some(key), 0);
+        self.visit = Visit(self.visit.0 + 1);
+        self.go().await
     }
 
     /// Runs steps until one does not simply go on. When this is dropped on the way, that is a worker lost in mid-step.
@@ -129,7 +155,35 @@ impl Drive {
             ledger: self.ledger.clone(),
             has_spilled: false,
             logs: self.logs,
+            approvals: self.approvals.clone(),
+            undoing: self.undoing.clone(),
+            undo_count: 0,
+            counts_effects: false,
+            reached: Reached::Park,
         }
+    }
+
+    fn ask(&mut self, ask: AskApproval) -> Stop {
+        let id = ApprovalId::derive(&RunId::new("run-1").unwrap(), &ask.action, &ask.fingerprint, self.visit);
+        let approval = Approval {
+            id,
+            action: ask.action,
+            parameters: ask.parameters,
+            fingerprint: ask.fingerprint,
+            version: self.workflow.version(),
+            by: ask.by,
+            quorum: ask.quorum,
+            escalation: None,
+            asked_at: NOW,
+            expires_at: NOW.plus(ask.within),
+            usable_ms: 1_000,
+            answers: Vec::new(),
+            used: None,
+            replaced_by: None,
+        };
+        let stop = Stop::Asks(approval.action.clone(), approval.deciders(NOW));
+        self.approvals.push(approval);
+        stop
     }
 
     fn over(&mut self, next: StepNext) -> Option<Stop> {
@@ -138,7 +192,15 @@ impl Drive {
                 self.move_to(place);
                 None
             }
-            StepNext::Wait { place, on, until } => {
+            StepNext::Undone(place) => {
+                self.move_to(place);
+                Some(Stop::Undone)
+            }
+            StepNext::Wait { place, ask: Some(ask), .. } => {
+                self.move_to(place);
+                Some(self.ask(*ask))
+            }
+            StepNext::Wait { place, on, until, ask: None } => {
                 self.move_to(place);
                 Some(match until {
                     WaitUntil::After(duration) => Stop::Sleeps(duration),
@@ -181,8 +243,12 @@ impl Host for Shelf {
         Ok(())
     }
 
-    async fn intend(&self, _: Vec<EffectRecord>, _: Timestamp) -> Result<Intent, HostError> {
+    async fn intend(&self, _: Vec<EffectRecord>, _: &EffectKey, _: Timestamp) -> Result<Intent, HostError> {
         Ok(Intent::Written)
+    }
+
+    async fn claim(&self, _: &EffectKey) -> Result<Claim, HostError> {
+        Ok(Claim::Mine)
     }
 
     fn is_cancelled(&self) -> bool {

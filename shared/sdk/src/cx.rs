@@ -1,15 +1,20 @@
 //! What a step can do: effects, signals, large values, time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use stepwell_core::limits::UNDO_MAX;
 use stepwell_core::mailbox::EVIDENCE;
-use stepwell_core::{EffectKey, EffectRecord, Json, Outcome, Payload, RunId, SignalId, Timestamp, Usage};
+use stepwell_core::{
+    Amounts, ApprovalId, EffectKey, EffectRecord, Json, Outcome, Payload, RunId, SignalId, Timestamp, Usage,
+};
 
 use crate::arena::Keys;
 use crate::effect::{Effect, Unclassified};
 use crate::host::{Host, HostError, Visiting};
+use crate::known::misused;
 use crate::secret::refuse_secrets;
 use crate::signal::read_at_edge;
 use crate::{Blob, EffectError, Log, Signal, StepError, redact};
@@ -19,8 +24,12 @@ pub struct Cx {
     pub(crate) visiting: Visiting,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) keys: Keys,
+    /// Whether a step is one of the workflow, which alone knows its type.
+    pub(crate) knows_step: OnceLock<KnowsStep>,
     record: Mutex<StepRecord>,
 }
+
+type KnowsStep = fn(&Json) -> Result<(), String>;
 
 /// What one attempt of a step recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +40,8 @@ pub struct StepRecord {
     pub(crate) handed_out: Vec<EffectKey>,
     /// Effects that are being called right now.
     pub(crate) in_flight: Vec<EffectKey>,
+    /// What calls have said that they cost, by key.
+    pub(crate) told: BTreeMap<String, Amounts>,
     pub(crate) taken: Vec<SignalId>,
     pub(crate) used: Usage,
 }
@@ -44,7 +55,7 @@ impl Cx {
         let journal = std::mem::take(&mut visiting.journal);
         let mut record = StepRecord { journal, ..StepRecord::default() };
         record.take_evidence(&visiting);
-        Self { visiting, host, keys: Keys::default(), record: Mutex::new(record) }
+        Self { visiting, host, keys: Keys::default(), knows_step: OnceLock::new(), record: Mutex::new(record) }
     }
 
     /// For the engine: whether a call to the outside is under way.
@@ -104,6 +115,57 @@ impl Cx {
     /// ```
     pub fn effect(&self, name: &'static str) -> Effect<'_, Unclassified> {
         Effect::new(self, name)
+    }
+
+    /// The result of the effect that this step takes back. `None` when it may have happened and nobody knows what it answered.
+    ///
+    /// # Errors
+    /// In a step that takes nothing back, or when the result is of another type: the run is parked, since it cannot go on.
+    pub async fn result_to_undo<T: DeserializeOwned>(&self) -> Result<Option<T>, StepError> {
+        let Some(key) = &self.visiting.undoing else {
+            return Err(StepError::terminal("this step takes nothing back: it has no result to undo"));
+        };
+        let mut record = self.visiting.ledger.iter().find(|record| record.key == *key).cloned();
+        if record.is_none() && self.visiting.has_spilled {
+            record = self.host.find_effect(key).await.map_err(EffectError::from)?;
+        }
+        match record.map(|record| record.outcome) {
+            Some(Outcome::Succeeded(payload)) => {
+                let value = self.value(&payload).await.map_err(EffectError::from)?;
+                value
+                    .parse()
+                    .map(Some)
+                    .map_err(|error| data(format!("the result of effect {key} does not fit: {error}")))
+            }
+            Some(Outcome::Failed(_) | Outcome::Unknown { .. }) | None => Ok(None),
+        }
+    }
+
+    /// The approval that an effect is made under: the one that it has used, or the last that was asked for.
+    pub(crate) fn approval_for(&self, action: &str, key: &EffectKey) -> Result<ApprovalId, String> {
+        let mut asked = self.visiting.approvals.iter().rev().filter(|approval| approval.action == action);
+        let used = asked.clone().find(|approval| approval.used.as_ref().is_some_and(|used| used.by == *key));
+        let problem = || format!("no approval of {action} was asked for; `wait(..).for_approval(..)` asks");
+        used.or_else(|| asked.next()).map(|approval| approval.id.clone()).ok_or_else(problem)
+    }
+
+    /// A step that takes an effect back, if it is one of the workflow.
+    pub(crate) fn checked_undo(&self, name: &str, undo: Result<Json, String>) -> Result<Json, EffectError> {
+        let wrong = |problem: String| misused(name, format!("the step that takes it back {problem}"));
+        if self.visiting.undoing.is_some() {
+            return Err(wrong(
+                "would run while another is taken back: what takes back is not taken back itself".into(),
+            ));
+        }
+        let step = undo.map_err(|error| wrong(format!("cannot be written as JSON: {error}")))?;
+        refuse_secrets("it", step.text().as_bytes()).map_err(wrong)?;
+        let known = self.knows_step.get().map_or(Ok(()), |knows| knows(&step));
+        known.map_err(|misfit| wrong(format!("is none of the workflow: {misfit}")))?;
+        let (stack, journal) = (self.visiting.undo_count, self.record().journal.len());
+        if stack + journal > UNDO_MAX {
+            return Err(wrong(format!("is one of more than {UNDO_MAX}: a run can take back so many; split it")));
+        }
+        Ok(step)
     }
 
     /// Takes the oldest signal of this kind from the mailbox. It is consumed when the step commits; if the step fails it is

@@ -8,14 +8,12 @@ use core::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stepwell_core::time::millis;
-use stepwell_core::{Class, Digest, EffectKey, Outcome, RetryPolicy, Scope};
+use stepwell_core::{Class, Outcome};
 
 use crate::host::HostError;
-use crate::known::{IN_FLIGHT, Known, Made, misused, within};
-use crate::{CallError, Cx, EffectError, FingerprintError, fingerprint};
-
-/// How long a call may take unless [`Effect::deadline`] says otherwise.
-const DEADLINE_DEFAULT: Duration = Duration::from_secs(20);
+use crate::known::{IN_FLIGHT, Known, Made, within};
+use crate::terms::Terms;
+use crate::{CallError, Cx, EffectError};
 
 /// After a call has given up waiting, its request may be on its way for this long, unless [`Effect::settle_delay`] says
 /// otherwise.
@@ -26,11 +24,7 @@ const SETTLE_DELAY_DEFAULT: Duration = Duration::from_secs(10);
 #[must_use = "an effect is only made by `call`"]
 pub struct Effect<'c, C, K = Unkeyed> {
     cx: &'c Cx,
-    name: &'static str,
-    key: Option<String>,
-    parameters: Option<Result<Digest, FingerprintError>>,
-    deadline: Duration,
-    retry: Option<Box<RetryPolicy>>,
+    pub(crate) terms: Box<Terms>,
     class: C,
     keyed: PhantomData<K>,
 }
@@ -128,6 +122,7 @@ where
 /// What a call is told.
 #[derive(Clone, Copy)]
 pub struct Call<'c> {
+    cx: &'c Cx,
     key: &'c str,
     attempt: u32,
     deadline: Duration,
@@ -148,6 +143,14 @@ impl<'c> Call<'c> {
     pub const fn deadline(&self) -> Duration {
         self.deadline
     }
+
+    /// Says what the call has cost, on a counter that the effect named with [`Effect::costs`]: what was reserved is settled with it.
+    /// Said twice, it adds up. A call that was not done has cost nothing, whatever it has said.
+    pub fn spent(&self, counter: &str, amount: u64) {
+        let mut record = self.cx.record();
+        let told = record.told.entry(self.key.to_owned()).or_default();
+        stepwell_core::budget::add(told, counter, amount);
+    }
 }
 
 impl fmt::Debug for Call<'_> {
@@ -158,8 +161,14 @@ impl fmt::Debug for Call<'_> {
 
 impl<'c> Effect<'c, Unclassified> {
     pub(crate) fn new(cx: &'c Cx, name: &'static str) -> Self {
-        let (key, parameters, retry) = (None, None, None);
-        Self { cx, name, key, parameters, deadline: DEADLINE_DEFAULT, retry, class: Unclassified, keyed: PhantomData }
+        Self { cx, terms: Box::new(Terms::of(name)), class: Unclassified, keyed: PhantomData }
+    }
+}
+
+impl<'c, C, K> Effect<'c, C, K> {
+    pub(crate) fn now_keyed(self) -> Effect<'c, C, Keyed> {
+        let Self { cx, terms, class, keyed: PhantomData } = self;
+        Effect { cx, terms, class, keyed: PhantomData }
     }
 }
 
@@ -175,14 +184,14 @@ impl<'c, K> Effect<'c, Unclassified, K> {
     }
 
     /// The outside dedupes by the key for this long. A call that may have happened longer ago is not repeated: the run is
-    /// parked with the question.
+    /// parked with the question. One that is repeated gives up waiting before the window is over, so that it cannot land later.
     pub fn idempotent_for(self, window: Duration) -> Effect<'c, Class, K> {
         self.with_class(Class::Idempotent(Some(millis(window))))
     }
 
     fn with_class<D>(self, class: D) -> Effect<'c, D, K> {
-        let Self { cx, name, key, parameters, deadline, retry, class: Unclassified, keyed } = self;
-        Effect { cx, name, key, parameters, deadline, retry, class, keyed }
+        let Self { cx, terms, class: Unclassified, keyed } = self;
+        Effect { cx, terms, class, keyed }
     }
 }
 
@@ -238,34 +247,6 @@ impl<A> Effect<'_, Reconcile<A>, Keyed> {
 }
 
 impl<'c, C, K> Effect<'c, C, K> {
-    /// Makes it an effect of the run, by this key: coming back to it, in this step or another, returns the recorded result.
-    /// Without a key it belongs to this visit of the step.
-    pub fn key(self, key: impl fmt::Display) -> Effect<'c, C, Keyed> {
-        let Self { cx, name, key: _, parameters, deadline, retry, class, keyed: PhantomData } = self;
-        let key = Some(key.to_string());
-        Effect { cx, name, key, parameters, deadline, retry, class, keyed: PhantomData }
-    }
-
-    /// Ties the effect to its parameters: the same key with others is an error, not a second call.
-    pub fn with<T: Serialize + ?Sized>(mut self, parameters: &T) -> Self {
-        self.parameters = Some(fingerprint(parameters));
-        self
-    }
-
-    /// How long one call may take; after that its outcome is unknown. Default: 20 seconds.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// How the step is retried when this effect is why it failed. Default: the step's own policy.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = Some(Box::new(policy));
-        self
-    }
-}
-
-impl<'c, C, K> Effect<'c, C, K> {
     /// Makes the call, unless its result is recorded already.
     ///
     /// The closure is called at most once; its future borrows freely from the workflow and the state. What its error says
@@ -285,14 +266,10 @@ impl<'c, C, K> Effect<'c, C, K> {
         Fut: Future<Output = Result<T, E>> + Send,
         K: Send,
     {
-        let Self { cx, name, key, parameters, deadline, retry, class: asks, keyed: _ } = self;
-        let (class, settle_delay) = (asks.class(), asks.settle_delay());
-        let visiting = &cx.visiting;
-        let scope = key.as_deref().map_or(Scope::Visit(visiting.visit), Scope::Run);
-        let derived = cx.keys.keep(&EffectKey::derive(&visiting.run, &visiting.workflow, name, scope));
-        let parameters =
-            parameters.transpose().map_err(|problem| misused(name, format!("its parameters: {problem}")))?;
-        let effect = Known { cx, name, class, key: derived, of_run: key.is_some(), parameters, retry, settle_delay };
+        let Self { cx, terms, class: asks, keyed: _ } = self;
+        let deadline = terms.deadline;
+        let effect = Known::of(cx, *terms, asks.class(), asks.settle_delay())?;
+        let (name, class, key) = (effect.name, effect.class, effect.key.as_str());
 
         // Before the first await: what is looked up must not be overtaken by a call beside this one.
         let _in_flight = effect.take_off()?;
@@ -305,17 +282,24 @@ impl<'c, C, K> Effect<'c, C, K> {
         let attempts = before.as_ref().map_or(0, |record| record.attempts);
         let mut open = effect.left_open(before.as_ref());
         if let Some(left) = open.as_ref().filter(|_| class.needs_intent()) {
-            let call = Call { key: derived.as_str(), attempt: attempts, deadline };
+            let call = Call { cx, key, attempt: attempts, deadline };
             if let Some(result) = effect.look(asks, left, call).await? {
-                return effect.succeeded(attempts, left.until, result);
+                let costs = before.as_ref().map(|record| record.costs.clone()).unwrap_or_default();
+                return effect.succeeded(attempts, left.until, costs, result);
             }
             open = None;
         }
-        effect.may_dispatch(attempts, open.as_ref())?;
+        if let Some(result) = effect.claim().await? {
+            return Ok(result);
+        }
+        let deadline = effect.may_dispatch(before.as_ref(), open.as_ref(), deadline)?;
         let (attempt, begun) = (attempts + 1, cx.host.now());
         let until = begun.plus(deadline);
         let since = open.as_ref().map_or(begun, |open| open.since);
-        effect.clear_to_call(attempt, since, until, before.as_ref()).await?;
+        // What a read may have cost before is gone; what acts once costs once.
+        let sunk = before.as_ref().filter(|_| class == Class::Read).map(|record| record.costs.clone());
+        let this = Made { attempt, at: begun, until, open, sunk: sunk.unwrap_or_default() };
+        effect.clear_to_call(&this, since, before.as_ref()).await?;
         // The lease lasts until then, maybe no longer: what a slow store took of the time is the call's loss.
         let deadline = until.since(cx.host.now());
         if deadline.is_zero() {
@@ -324,12 +308,12 @@ impl<'c, C, K> Effect<'c, C, K> {
         }
 
         // Written down as unknown before it starts: if the step is dropped meanwhile, that is the truth.
-        effect.note(attempt, Some(until), Outcome::Unknown { since, evidence: IN_FLIGHT.into() })?;
+        let in_flight = Outcome::Unknown { since, evidence: IN_FLIGHT.into() };
+        effect.note(attempt, Some(until), effect.reserved(&this), in_flight)?;
         cx.record().used.effects_made += 1;
-        let call = Call { key: derived.as_str(), attempt, deadline };
-        let this = Made { attempt, at: begun, until, open };
+        let call = Call { cx, key, attempt, deadline };
         match within(cx, deadline, make(call)).await {
-            Some(Ok(result)) => effect.succeeded(attempt, Some(until), result),
+            Some(Ok(result)) => effect.succeeded(attempt, Some(until), effect.settled(&this), result),
             Some(Err(error)) => Err(effect.failed(this, error.into())),
             None => Err(effect.failed(this, CallError::unknown(format!("no answer within {deadline:?}")))),
         }

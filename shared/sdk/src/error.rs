@@ -3,7 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use stepwell_core::{Failure, FailureKind, ParkReason, RetryPolicy};
+use stepwell_core::budget::{OverBudget, Reached};
+use stepwell_core::{Failure, FailureKind, ParkReason, RetryPolicy, RunId};
 
 use crate::redact;
 
@@ -36,6 +37,10 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 /// | an effect that was refused ([`EffectError::Refused`]) | the run fails, unless the step handles it |
 /// | an effect that may have happened ([`EffectError::Unknown`]) | the step is retried, and the outside asked again under the same key |
 /// | the same, where asking again is not safe or no use ([`EffectError::Unsettled`]) | the run is parked with the question |
+/// | an effect that its approval does not allow ([`EffectError::NotApproved`]) | the run fails, unless the step handles it |
+/// | an effect that the budget does not allow ([`EffectError::OverBudget`]) | the run is parked, or fails, as the budget says |
+/// | an effect of another run ([`EffectError::Taken`]) | the step is retried |
+/// | an effect that a person has signed off as uncertain ([`EffectError::SignedOff`]) | the run fails, unless the step handles it |
 /// | an effect that the step is wrong about ([`EffectError::Misused`]) | the run fails |
 /// | a blob or log entry that is missing, or does not fit | the run is parked |
 #[derive(Debug)]
@@ -147,6 +152,11 @@ impl CallError {
         Self::new(CallErrorKind::Unknown, &message)
     }
 
+    /// The same, and it is not asked again before this much time has passed (the outside has named a time).
+    pub fn unknown_after(delay: Duration, message: impl fmt::Display) -> Self {
+        Self { at_least: Some(delay), ..Self::unknown(message) }
+    }
+
     /// With a code, for `RetryPolicy::never_on` and for people.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
@@ -214,6 +224,48 @@ pub enum EffectError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// Its approval does not allow it: not given, expired, used, or given for something else. Nothing was called. The run fails, unless
+    /// the step handles it, say by asking anew.
+    #[error("effect {name} was not dispatched: approval {approval} does not allow it: {why}")]
+    NotApproved {
+        /// Which effect.
+        name: String,
+        /// Which approval.
+        approval: String,
+        /// Why not.
+        why: String,
+    },
+    /// The budget does not allow it. Nothing was called. The run is parked or fails, as the budget says.
+    #[error("effect {name} was not dispatched: {over}")]
+    OverBudget {
+        /// Which effect.
+        name: String,
+        /// Which limit.
+        over: OverBudget,
+        /// What becomes of the run.
+        reached: Reached,
+    },
+    /// Another run has the key, which is unique across runs, and has not made the effect for sure. Nothing was called; the step is tried
+    /// again, and gets that run's result once there is one.
+    #[error("effect {name} is run {run}'s, which {how}")]
+    Taken {
+        /// Which effect.
+        name: String,
+        /// Whose it is.
+        run: RunId,
+        /// How it stands there.
+        how: String,
+        /// The effect's own retry policy.
+        policy: Option<Box<RetryPolicy>>,
+    },
+    /// It may have happened, and a person has signed it off: nobody will know. The run fails, unless the step handles it.
+    #[error("effect {name} may have happened, and {by} has signed it off as uncertain")]
+    SignedOff {
+        /// Which effect.
+        name: String,
+        /// Who has.
+        by: String,
+    },
     /// Somebody asked to end the run: nothing more is dispatched. Return it.
     #[error("effect {name} was not dispatched: the run is being cancelled")]
     Cancelled {
@@ -238,6 +290,16 @@ impl EffectError {
                 StepError { failure: Failure { code, ..Failure::new(FailureKind::Refused, message) }, then: Then::Fail }
             }
             Self::Misused { .. } => StepError::terminal(message),
+            Self::NotApproved { .. } => StepError::terminal(message).with_code("not-approved"),
+            Self::SignedOff { .. } => StepError::terminal(message).with_code("signed-off"),
+            Self::OverBudget { over, reached: Reached::Park, .. } => StepError::park(ParkReason::Budget(over)),
+            Self::OverBudget { reached: Reached::Fail, .. } => {
+                StepError { failure: Failure::new(FailureKind::Budget, message), then: Then::Fail }
+            }
+            Self::Taken { policy, .. } => {
+                let failure = Failure::new(FailureKind::Error, message).with_code("taken");
+                StepError { failure, then: Then::Retry { policy, at_least: None } }
+            }
             Self::Unsettled(reason) => StepError::park(reason),
             Self::Cancelled { .. } => {
                 StepError { failure: Failure::new(FailureKind::Error, message), then: Then::Cancelled }

@@ -4,6 +4,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+pub use stepwell_core::approval::{Answer, Approval, ApprovalId, AskApproval, Reviewer};
+pub use stepwell_core::budget::{Budget, Reached};
+pub use stepwell_core::decide::NotAdmitted;
 pub use stepwell_core::write::LogAppend;
 pub use stepwell_core::{
     BlobRef, EffectKey, EffectRecord, Failure, Json, Letter, LogId, ParkReason, Payload, RetryPolicy, RunId, SignalId,
@@ -25,8 +28,10 @@ pub trait Host: Send + Sync {
     /// Makes sure that the lease lasts until then.
     async fn hold_until(&self, until: Timestamp) -> Result<(), HostError>;
     /// Writes down what is about to be called, as unknown, and makes sure that the lease lasts until then. `journal` is every
-    /// effect of this visit. Calls beside each other share a write.
-    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError>;
+    /// effect of this visit, `key` the one that is about to be called. Calls beside each other share a write.
+    async fn intend(&self, journal: Vec<EffectRecord>, key: &EffectKey, until: Timestamp) -> Result<Intent, HostError>;
+    /// Makes sure that no other run makes the effect of a key that is unique across runs. One that will never make it is passed over.
+    async fn claim(&self, key: &EffectKey) -> Result<Claim, HostError>;
     /// Whether somebody asked to end the run, as far as this worker has heard.
     fn is_cancelled(&self) -> bool;
     /// Stores a blob of this run.
@@ -40,12 +45,33 @@ pub trait Host: Send + Sync {
 }
 
 /// What became of an intent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// It stands: the call may be made.
     Written,
     /// Somebody has asked for the end of the run: no call may be made.
     Cancelled,
+    /// Its approval or the budget does not allow it: no call may be made.
+    Refused(NotAdmitted),
+}
+
+/// Whose an effect is whose key is unique across runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// This run's: it may make it.
+    Mine,
+    /// Another's.
+    Of {
+        /// Which run's.
+        run: RunId,
+        /// What is known of it there, where it has begun.
+        record: Option<Box<EffectRecord>>,
+    },
+    /// Another's, which has made it and has taken it back, or is about to: its result is worth nothing.
+    TakenBack {
+        /// Which run's.
+        run: RunId,
+    },
 }
 
 /// Why the engine could not do its part.
@@ -84,6 +110,16 @@ pub struct Visiting {
     pub has_spilled: bool,
     /// Logs the run has.
     pub logs: u32,
+    /// Approvals that were asked for, newest last.
+    pub approvals: Vec<Approval>,
+    /// The effect that this step takes back, where it does.
+    pub undoing: Option<EffectKey>,
+    /// Effects that can be taken back so far.
+    pub undo_count: usize,
+    /// Whether each effect counts against a budget.
+    pub counts_effects: bool,
+    /// What becomes of the run when its budget is spent.
+    pub reached: Reached,
 }
 
 /// A workflow without its types, as the engine holds it.
@@ -94,6 +130,8 @@ pub trait HostedWorkflow: Send + Sync {
     fn version(&self) -> u32;
     /// Steps that a run may make.
     fn max_steps(&self) -> u64;
+    /// What a run may spend.
+    fn budget(&self) -> &Budget;
     /// Checks an input at the edge.
     fn check_input(&self, input: &Json) -> Result<(), crate::EdgeError>;
     /// Checks a signal at the edge.
@@ -109,6 +147,8 @@ pub enum PlaceText {
     Fresh {
         /// The input.
         input: Json,
+        /// The step to run with the state that the input gives, where that is not the first.
+        at: Option<Json>,
     },
     /// At a step.
     At {
@@ -156,7 +196,11 @@ pub enum StepNext {
         on: Vec<SignalName>,
         /// Or this time.
         until: WaitUntil,
+        /// Or the answer to this approval, which is asked for.
+        ask: Option<Box<AskApproval>>,
     },
+    /// The effect that this step takes back is taken back.
+    Undone(NextPlace),
     /// The run has its result.
     Complete {
         /// The result.

@@ -7,16 +7,19 @@ use core::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use stepwell_core::budget::EFFECTS;
+use stepwell_core::decide::NotAdmitted;
 use stepwell_core::limits::JOURNAL_RECORDS_MAX;
 use stepwell_core::{
-    Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Outcome, ParkReason, Payload, RetryPolicy,
-    Timestamp,
+    Amounts, ApprovalId, Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Outcome, ParkReason,
+    Payload, RetryPolicy, Scope, Timestamp,
 };
 
 use crate::effect::{Asked, Call, Classified};
 use crate::error::CallErrorKind;
 use crate::host::Intent;
 use crate::secret::refuse_secrets;
+use crate::terms::Terms;
 use crate::{CallError, Cx, EffectError, redact};
 
 /// What is seen of a call that has not ended.
@@ -38,6 +41,8 @@ pub(crate) struct Made {
     pub(crate) until: Timestamp,
     /// An earlier one under its key, that may have happened.
     pub(crate) open: Option<Open>,
+    /// What earlier ones have cost that this one does not replace.
+    pub(crate) sunk: Amounts,
 }
 
 /// A call that is being made, until it has ended or was dropped.
@@ -62,9 +67,64 @@ pub(crate) struct Known<'c> {
     pub(crate) parameters: Option<Digest>,
     pub(crate) retry: Option<Box<RetryPolicy>>,
     pub(crate) settle_delay: Duration,
+    pub(crate) across_runs: bool,
+    /// The action that has to be approved, and the approval.
+    pub(crate) approval: Option<Result<ApprovalId, String>>,
+    pub(crate) costs: Amounts,
+    pub(crate) undo: Option<Json>,
+    pub(crate) no_return: bool,
 }
 
 impl<'c> Known<'c> {
+    /// Everything about an effect but its call, if the terms can be met.
+    pub(crate) fn of(cx: &'c Cx, terms: Terms, class: Class, settle_delay: Duration) -> Result<Self, EffectError> {
+        let Terms { name, key, across_runs, parameters, deadline: _, retry, approved_by, costs, undo, no_return } =
+            terms;
+        let visiting = &cx.visiting;
+        let scope = match &key {
+            None => Scope::Visit(visiting.visit),
+            Some(key) if across_runs => Scope::Business(key),
+            Some(key) => Scope::Run(key),
+        };
+        let derived = cx.keys.keep(&EffectKey::derive(&visiting.run, &visiting.workflow, name, scope));
+        let parameters =
+            parameters.transpose().map_err(|problem| misused(name, format!("its parameters: {problem}")))?;
+        // Whether there is one matters only if a call is made: what is on record needs none any more.
+        let approval = approved_by.map(|action| cx.approval_for(action, derived));
+        let undo = undo.map(|undo| cx.checked_undo(name, undo)).transpose()?;
+        let mut costs = costs;
+        if visiting.counts_effects {
+            stepwell_core::budget::add(&mut costs, EFFECTS, 1);
+        }
+        let (key, of_run) = (derived, key.is_some());
+        Ok(Self {
+            cx,
+            name,
+            class,
+            key,
+            of_run,
+            parameters,
+            retry,
+            settle_delay,
+            across_runs,
+            approval,
+            costs,
+            undo,
+            no_return,
+        })
+    }
+
+    /// Whether its intent has to stand before its call. Where other runs look at it, too: they must not take over what a call of which
+    /// nothing is written may have done.
+    fn has_intent(&self) -> bool {
+        self.class.needs_intent()
+            || self.across_runs
+            || self.approval.is_some()
+            || !self.costs.is_empty()
+            || self.undo.is_some()
+            || self.no_return
+    }
+
     /// What is recorded under this key: in this visit, in the run's ledger, or beside the checkpoint.
     pub(crate) async fn recorded(&self) -> Result<Option<EffectRecord>, EffectError> {
         let visiting = &self.cx.visiting;
@@ -91,6 +151,10 @@ impl<'c> Known<'c> {
     /// The recorded answer; `None` when there is none and the call has to be made (again).
     pub(crate) async fn answer<T: DeserializeOwned>(&self, record: &EffectRecord) -> Option<Result<T, EffectError>> {
         let answer = match &record.outcome {
+            Outcome::Unknown { .. } if record.signed_off.is_some() => Err(EffectError::SignedOff {
+                name: self.name.into(),
+                by: record.signed_off.clone().unwrap_or_default(),
+            }),
             Outcome::Unknown { .. } => return None,
             Outcome::Failed(failure) => Err(self.refused(failure.clone())),
             Outcome::Succeeded(payload) => self.read(payload).await,
@@ -99,7 +163,7 @@ impl<'c> Known<'c> {
         Some(answer)
     }
 
-    async fn read<T: DeserializeOwned>(&self, payload: &Payload) -> Result<T, EffectError> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, payload: &Payload) -> Result<T, EffectError> {
         self.hand_out()?;
         self.cx.value(payload).await?.parse().map_err(|error| {
             let problem =
@@ -146,7 +210,7 @@ impl<'c> Known<'c> {
             }
             Some(Outcome::Succeeded(_) | Outcome::Failed(_)) => None,
             // Without its intent no attempt has called.
-            None if self.class.needs_intent() => None,
+            None if self.has_intent() => None,
             None => self.cx.visiting.earlier_try.map(|since| Open {
                 since,
                 evidence: "an attempt whose worker was lost may have called".into(),
@@ -189,47 +253,77 @@ impl<'c> Known<'c> {
         Err(self.unknown(format!("{}; asked, and still not known: {why}", open.evidence), None, None))
     }
 
-    /// Whether what is left open allows a call. If not, that is written down, so that a person can settle it.
-    pub(crate) fn may_dispatch(&self, attempts: u32, open: Option<&Open>) -> Result<(), EffectError> {
+    /// For how long what is left open allows a call. If it allows none, that is written down, so that a person can settle it.
+    pub(crate) fn may_dispatch(
+        &self,
+        before: Option<&EffectRecord>,
+        open: Option<&Open>,
+        deadline: Duration,
+    ) -> Result<Duration, EffectError> {
         let now = self.cx.host.now();
-        let Some(open) = open.filter(|open| !self.class.may_repeat(open.since, now)) else { return Ok(()) };
-        self.note(attempts, open.until, Outcome::Unknown { since: open.since, evidence: open.evidence.clone() })?;
+        let Some(open) = open else { return Ok(deadline) };
+        let left = self.class.repeatable_for(open.since, now);
+        if !left.is_zero() {
+            return Ok(deadline.min(left));
+        }
+        let (attempts, costs) = before.map(|record| (record.attempts, record.costs.clone())).unwrap_or_default();
+        let outcome = Outcome::Unknown { since: open.since, evidence: open.evidence.clone() };
+        self.note(attempts, open.until, costs, outcome)?;
         let ago = now.since(open.since).as_secs();
         Err(self.unsettled(&format!("{ago} s ago, and the outside no longer dedupes its key")))
     }
 
     /// All that has to stand before a call: the lease until its deadline, nobody has asked for the run's end, and where it
-    /// is needed, the intent.
+    /// is needed, the intent, which uses the approval and reserves the costs.
     pub(crate) async fn clear_to_call(
         &self,
-        attempt: u32,
+        made: &Made,
         since: Timestamp,
-        until: Timestamp,
         before: Option<&EffectRecord>,
     ) -> Result<(), EffectError> {
         let host = &self.cx.host;
-        let cancelled = || EffectError::Cancelled { name: self.name.into() };
         if host.is_cancelled() {
-            return Err(cancelled());
+            return Err(self.cancelled(made, before)?);
         }
-        if !self.class.needs_intent() {
-            host.hold_until(until).await?;
-            return if host.is_cancelled() { Err(cancelled()) } else { Ok(()) };
+        if let Some(Err(problem)) = &self.approval {
+            return Err(misused(self.name, problem.clone()));
         }
-        self.note(attempt, Some(until), Outcome::Unknown { since, evidence: IN_FLIGHT.into() })?;
+        if !self.has_intent() {
+            host.hold_until(made.until).await?;
+            return if host.is_cancelled() { Err(self.cancelled(made, before)?) } else { Ok(()) };
+        }
+        let in_flight = Outcome::Unknown { since, evidence: IN_FLIGHT.into() };
+        self.note(made.attempt, Some(made.until), self.reserved(made), in_flight)?;
         let journal = self.cx.record().journal.clone();
-        match host.intend(journal, until).await {
-            Ok(Intent::Written) => Ok(()),
-            // Nothing was called: the record says what it said before.
-            Ok(Intent::Cancelled) => {
-                self.restore(before);
-                Err(cancelled())
+        let intent = host.intend(journal, self.key, made.until).await;
+        // Unless it is written nothing was called: the record says what it said before.
+        let error = match intent {
+            Ok(Intent::Written) => return Ok(()),
+            Ok(Intent::Cancelled) => self.cancelled(made, before)?,
+            Ok(Intent::Refused(NotAdmitted::NotApproved { approval, why })) => EffectError::NotApproved {
+                name: self.name.into(),
+                approval: approval.to_string(),
+                why: why.to_string(),
+            },
+            Ok(Intent::Refused(NotAdmitted::OverBudget(over))) => {
+                EffectError::OverBudget { name: self.name.into(), over, reached: self.cx.visiting.reached }
             }
-            Err(error) => {
-                self.restore(before);
-                Err(error.into())
-            }
+            Err(error) => error.into(),
+        };
+        if !matches!(error, EffectError::Cancelled { .. }) {
+            self.restore(before);
         }
+        Err(error)
+    }
+
+    /// The run's end was asked for first. What was never sent is certified as that; what may have been sent before stays so.
+    fn cancelled(&self, made: &Made, before: Option<&EffectRecord>) -> Result<EffectError, EffectError> {
+        self.restore(before);
+        if made.open.is_none() && self.class.acts() {
+            let failure = Failure::new(FailureKind::NotSent, "the run was cancelled before it was sent");
+            self.note(made.attempt - 1, None, Amounts::new(), Outcome::Failed(failure))?;
+        }
+        Ok(EffectError::Cancelled { name: self.name.into() })
     }
 
     /// Writes down again what was known before, since nothing was called.
@@ -240,7 +334,13 @@ impl<'c> Known<'c> {
     }
 
     /// Writes down what is known of this effect now.
-    pub(crate) fn note(&self, attempts: u32, until: Option<Timestamp>, outcome: Outcome) -> Result<(), EffectError> {
+    pub(crate) fn note(
+        &self,
+        attempts: u32,
+        until: Option<Timestamp>,
+        costs: Amounts,
+        outcome: Outcome,
+    ) -> Result<(), EffectError> {
         let mut record = self.cx.record();
         let journal = &mut record.journal;
         let entry = EffectRecord {
@@ -252,6 +352,11 @@ impl<'c> Known<'c> {
             outcome,
             until,
             of_run: self.of_run,
+            approval: self.approval.clone().and_then(Result::ok),
+            costs,
+            undo: self.undo.clone(),
+            no_return: self.no_return,
+            signed_off: None,
         };
         match journal.iter().position(|old| old.key == *self.key) {
             Some(at) => journal[at] = entry,
@@ -268,6 +373,7 @@ impl<'c> Known<'c> {
         &self,
         attempt: u32,
         until: Option<Timestamp>,
+        costs: Amounts,
         result: T,
     ) -> Result<T, EffectError> {
         match Json::of(&result) {
@@ -275,7 +381,7 @@ impl<'c> Known<'c> {
                 // It happened, but is not written down either: the same as below.
                 refuse_secrets("its result", json.text().as_bytes()).map_err(|problem| misused(self.name, problem))?;
                 self.hand_out()?;
-                self.note(attempt, until, Outcome::Succeeded(Payload::Inline(json)))?;
+                self.note(attempt, until, costs, Outcome::Succeeded(Payload::Inline(json)))?;
                 Ok(result)
             }
             // It happened, but what it answered cannot be recorded: the record says unknown, the author has to mend it.
@@ -285,8 +391,14 @@ impl<'c> Known<'c> {
 
     pub(crate) fn failed(&self, made: Made, error: CallError) -> EffectError {
         let CallError { kind, message, code, at_least } = error;
-        let Made { attempt, at, until, open } = made;
-        let note = |outcome: Outcome, error: EffectError| match self.note(attempt, Some(until), outcome) {
+        let (reserved, settled) = (self.reserved(&made), self.settled(&made));
+        let Made { attempt, at, until, open, sunk } = made;
+        let note = |costs: Amounts, outcome: Outcome, error: EffectError| match self.note(
+            attempt,
+            Some(until),
+            costs,
+            outcome,
+        ) {
             Ok(()) => error,
             Err(problem) => problem,
         };
@@ -295,22 +407,30 @@ impl<'c> Known<'c> {
         match (kind, self.class, open) {
             (CallErrorKind::Refused, _, None) => {
                 let failure = Failure { code, ..Failure::new(FailureKind::Refused, message) };
-                note(Outcome::Failed(failure.clone()), self.refused(failure))
+                // It did not happen: it has cost what it says, and no more.
+                let told = self.cx.record().told.contains_key(self.key.as_str());
+                note(if told { settled } else { sunk }, Outcome::Failed(failure.clone()), self.refused(failure))
             }
             // This call did not happen. An earlier one may have, and no further call will tell.
             (CallErrorKind::Refused, _, Some(Open { since, evidence, .. })) => {
                 let what = format!("({evidence}), and a later call under its key was refused: {message}");
-                note(Outcome::Unknown { since, evidence }, self.unsettled(&what))
+                note(reserved, Outcome::Unknown { since, evidence }, self.unsettled(&what))
             }
             (CallErrorKind::Retry, _, None) | (CallErrorKind::Unknown, Class::Read, _) => {
+                // Of a read that may have happened nothing is left but what it may have cost.
+                let cost = if kind == CallErrorKind::Unknown { reserved } else { sunk };
                 self.restore(None);
+                if !cost.is_empty() && self.class == Class::Read {
+                    self.note(attempt, Some(until), cost, Outcome::Unknown { since: at, evidence: message.clone() })
+                        .ok();
+                }
                 let (name, policy) = (self.name.to_owned(), self.retry.clone());
                 EffectError::NotDone { name, message, code, at_least, policy }
             }
             // This call did not happen; whether an earlier one did is as unknown as before.
             (CallErrorKind::Retry, _, Some(Open { since, evidence, .. })) => {
                 let both = format!("{evidence}; a later call was not done: {message}");
-                note(Outcome::Unknown { since, evidence }, self.unknown(both, code, at_least))
+                note(reserved, Outcome::Unknown { since, evidence }, self.unknown(both, code, at_least))
             }
             (CallErrorKind::Unknown, class, open) => {
                 let evidence = Failure::new(FailureKind::Error, message).message;
@@ -324,7 +444,7 @@ impl<'c> Known<'c> {
                     }
                     Class::Read | Class::Idempotent(_) => self.unknown(evidence.clone(), code, at_least),
                 };
-                note(Outcome::Unknown { since, evidence }, error)
+                note(reserved, Outcome::Unknown { since, evidence }, error)
             }
         }
     }

@@ -50,8 +50,10 @@
 //! assert!(registry.problems().is_empty());
 //! ```
 
+mod approval;
 mod arena;
 mod blob;
+mod claim;
 mod cx;
 mod effect;
 mod error;
@@ -63,18 +65,23 @@ mod next;
 mod registry;
 mod secret;
 mod signal;
+mod spend;
+mod terms;
 mod workflow;
 
+pub use approval::{Approval, ApprovalOf, ApprovalRequest, Decision, person, role};
 pub use blob::Blob;
 pub use cx::Cx;
 pub use effect::{Asked, Call, Classified, Effect, Keyed, Reconcile, Unclassified, Unkeyed};
 pub use error::{CallError, EffectError, StepError, error_chain};
 pub use fingerprint::{FingerprintError, fingerprint};
 pub use log::Log;
-pub use next::{Next, StepResult, WaitBuilder, WaitSignals, complete, goto, wait};
+pub use next::{Next, StepResult, WaitBuilder, WaitSignals, complete, goto, undone, wait};
 pub use registry::{EdgeError, Registry, RegistryProblem};
 pub use secret::{Secret, SecretError, redact};
 pub use signal::{Signal, Signals};
+pub use stepwell_core::approval::Authority;
+pub use stepwell_core::budget::{Budget, OverBudget, Reached};
 pub use stepwell_core::{RetryPolicy, RunId, Timestamp};
 pub use workflow::{Incompatible, StepPolicy, Stored, Workflow};
 
@@ -106,8 +113,9 @@ pub mod prelude {
     pub use stepwell_core::{RetryPolicy, Timestamp};
 
     pub use crate::{
-        Asked, Blob, CallError, Cx, EffectError, Log, Registry, Secret, Signal, Signals, StepError, StepPolicy,
-        StepResult, Workflow, complete, days, goto, hours, minutes, seconds, wait,
+        Approval, Asked, Blob, Budget, CallError, Cx, Decision, EffectError, Log, Registry, Secret, Signal, Signals,
+        StepError, StepPolicy, StepResult, Workflow, complete, days, goto, hours, minutes, person, role, seconds,
+        undone, wait,
     };
 }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use stepwell_core::Timestamp;
 
+use crate::approval::ApprovalRequest;
 use crate::{Signal, StepError, Workflow};
 
 /// What a step returns: where to go on, or an error.
@@ -16,7 +17,8 @@ pub struct Next<S, O>(pub(crate) Kind<S, O>);
 #[derive(Debug)]
 pub(crate) enum Kind<S, O> {
     Goto(S),
-    Wait { at: S, on: Vec<&'static str>, until: Until },
+    Wait { at: S, on: Vec<&'static str>, until: Until, ask: Option<Box<ApprovalRequest>> },
+    Undone,
     Complete(O),
 }
 
@@ -35,6 +37,12 @@ pub fn goto<S, O>(at: S) -> Next<S, O> {
 /// Ends the run with this result.
 pub fn complete<S, O>(output: O) -> Next<S, O> {
     Next(Kind::Complete(output))
+}
+
+/// Ends a step that takes an effect back ([`Effect::undo`](crate::Effect::undo)): it is taken back. The run goes on with the effect
+/// before it, and then ends.
+pub fn undone<S, O>() -> Next<S, O> {
+    Next(Kind::Undone)
 }
 
 /// Goes on with this step once a signal arrives or a time comes. Nothing runs meanwhile, however long that is.
@@ -72,14 +80,19 @@ impl<S> WaitBuilder<S> {
         WaitSignals { at: self.at, on: vec![signal.name()] }
     }
 
+    /// For an approval: asks for it, and goes on when it is decided or has expired. [`Cx::approval`](crate::Cx::approval) then says how.
+    pub fn for_approval<O>(self, asked: ApprovalRequest) -> Next<S, O> {
+        Next(Kind::Wait { at: self.at, on: Vec::new(), until: Until::Forever, ask: Some(Box::new(asked)) })
+    }
+
     /// Until this time. A time that has passed is no wait.
     pub fn until<O>(self, time: Timestamp) -> Next<S, O> {
-        Next(Kind::Wait { at: self.at, on: Vec::new(), until: Until::Time(time) })
+        Next(Kind::Wait { at: self.at, on: Vec::new(), until: Until::Time(time), ask: None })
     }
 
     /// For this long.
     pub fn lasting<O>(self, duration: Duration) -> Next<S, O> {
-        Next(Kind::Wait { at: self.at, on: Vec::new(), until: Until::After(duration) })
+        Next(Kind::Wait { at: self.at, on: Vec::new(), until: Until::After(duration), ask: None })
     }
 }
 
@@ -98,18 +111,23 @@ impl<S> WaitSignals<S> {
         self
     }
 
+    /// Or for this approval, whichever is decided or arrives first.
+    pub fn or_approval<O>(self, asked: ApprovalRequest) -> Next<S, O> {
+        Next(Kind::Wait { at: self.at, on: self.on, until: Until::Forever, ask: Some(Box::new(asked)) })
+    }
+
     /// At most this long. The step then finds no signal to take.
     pub fn within<O>(self, duration: Duration) -> Next<S, O> {
-        Next(Kind::Wait { at: self.at, on: self.on, until: Until::After(duration) })
+        Next(Kind::Wait { at: self.at, on: self.on, until: Until::After(duration), ask: None })
     }
 
     /// At most until this time.
     pub fn until<O>(self, time: Timestamp) -> Next<S, O> {
-        Next(Kind::Wait { at: self.at, on: self.on, until: Until::Time(time) })
+        Next(Kind::Wait { at: self.at, on: self.on, until: Until::Time(time), ask: None })
     }
 
     /// For as long as it takes.
     pub fn without_deadline<O>(self) -> Next<S, O> {
-        Next(Kind::Wait { at: self.at, on: self.on, until: Until::Forever })
+        Next(Kind::Wait { at: self.at, on: self.on, until: Until::Forever, ask: None })
     }
 }

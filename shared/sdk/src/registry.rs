@@ -13,7 +13,7 @@ use crate::next::{Kind, Until};
 use crate::secret::refuse_secrets;
 use crate::signal::{Accepted, read_at_edge};
 use crate::workflow::{Incompatible, StepPolicy, Stored};
-use crate::{Cx, StepError, Workflow, redact};
+use crate::{Budget, Cx, StepError, Workflow, redact};
 
 /// The workflows that a program knows. Registering one is one line.
 ///
@@ -130,7 +130,7 @@ impl Registry {
                 self.problems.push(RegistryProblem::SignalTwice { workflow: W::NAME, signal: signal.name });
             }
         }
-        let hosted = Hosted { name: name.clone(), workflow: Arc::new(workflow), signals };
+        let hosted = Hosted { name: name.clone(), workflow: Arc::new(workflow), signals, budget: W::budget() };
         if self.workflows.insert(name.clone(), Arc::new(hosted)).is_some() {
             self.problems.push(RegistryProblem::Twice(name));
         }
@@ -157,6 +157,7 @@ struct Hosted<W> {
     name: WorkflowName,
     workflow: Arc<W>,
     signals: Vec<Accepted>,
+    budget: Budget,
 }
 
 impl<W: Workflow> Hosted<W> {
@@ -212,6 +213,10 @@ impl<W: Workflow> HostedWorkflow for Hosted<W> {
         W::MAX_STEPS
     }
 
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn check_input(&self, input: &Json) -> Result<(), EdgeError> {
         self.check(&|| "the input".into(), input, |value| read_at_edge::<W::Input>(value).map(drop))
     }
@@ -236,28 +241,32 @@ impl<W: Workflow> HostedWorkflow for Hosted<W> {
 }
 
 impl<W: Workflow> Hosted<W> {
+    fn read_step(&self, cursor: &Json) -> Result<W::Step, PrepareError> {
+        read_at_edge::<W::Step>(cursor).map_err(|misfit| self.unknown("step", &misfit))
+    }
+
+    fn unknown(&self, what: &str, misfit: &crate::signal::Misfit) -> PrepareError {
+        let (name, path, problem) = (&self.name, misfit.path(), misfit.inner());
+        let missing = format!("this code of workflow {name} cannot read the run's {what} at `{path}`: {problem}");
+        PrepareError::Incompatible(Incompatible::new(missing))
+    }
+
     fn ready(&self, place: PlaceText) -> Result<Box<dyn PreparedStep>, PrepareError> {
         let workflow = Arc::clone(&self.workflow);
         let (at, state, step, note) = match place {
-            PlaceText::Fresh { input } => {
+            PlaceText::Fresh { input, at } => {
                 self.check_input(&input).map_err(PrepareError::Input)?;
                 let misfit =
                     |error: serde_json::Error| PrepareError::Incompatible(Incompatible::new(error.to_string()));
-                let (at, state) = workflow.begin(input.parse().map_err(misfit)?);
+                let (first, state) = workflow.begin(input.parse().map_err(misfit)?);
+                let at = at.map_or(Ok(first), |at| self.read_step(&at))?;
                 let step = Json::of(&at).ok().and_then(|cursor| cursor.variant());
                 (at, state, step, None)
             }
             PlaceText::At { cursor, state, version } => {
                 let (cursor, state, note) = self.current(cursor, state, version).map_err(PrepareError::Incompatible)?;
-                let name = &self.name;
-                let unknown = |what: &str, misfit: &crate::signal::Misfit| {
-                    let (path, problem) = (misfit.path(), misfit.inner());
-                    let missing =
-                        format!("this code of workflow {name} cannot read the run's {what} at `{path}`: {problem}");
-                    PrepareError::Incompatible(Incompatible::new(missing))
-                };
-                let at = read_at_edge::<W::Step>(&cursor).map_err(|misfit| unknown("step", &misfit))?;
-                let state = read_at_edge::<W::State>(&state).map_err(|misfit| unknown("state", &misfit))?;
+                let at = self.read_step(&cursor)?;
+                let state = read_at_edge::<W::State>(&state).map_err(|misfit| self.unknown("state", &misfit))?;
                 (at, state, cursor.variant(), note)
             }
         };
@@ -291,22 +300,43 @@ impl<W: Workflow> PreparedStep for Prepared<W> {
     }
 
     async fn run(self: Box<Self>, cx: Arc<Cx>) -> Result<StepNext, StepError> {
-        let Self { workflow, at, mut state, step, .. } = *self;
+        let Self { workflow, at, mut state, step, policy: self_policy, .. } = *self;
+        cx.knows_step
+            .get_or_init(|| |step| read_at_edge::<W::Step>(step).map(drop).map_err(|misfit| misfit.to_string()));
+        let undoing = cx.visiting.undoing.is_some();
+        // Where the run stands while the next effect is taken back is for the engine to say.
+        let this = if undoing { Json::of(&at).ok() } else { None };
         let next = workflow.step(at, &mut state, &cx).await?;
         let logs = cx.visiting.logs;
         let place = |at: &W::Step, state: &W::State| -> Result<NextPlace, StepError> {
             let unwritable =
                 |error: serde_json::Error| StepError::terminal(format!("step {step}: cannot be stored: {error}"));
             let cursor = plain("the next step", Json::of(at).map_err(unwritable)?)?;
-            let gathered = all_plain(gather(state, logs).map_err(unwritable)?)?;
+            let gathered = all_plain(gather(&state, logs).map_err(unwritable)?)?;
             let timeout = workflow.policy(at).timeout;
             Ok(NextPlace { cursor, state: gathered.state, appends: gathered.appends, logs: gathered.logs, timeout })
         };
         match next.0 {
             Kind::Goto(at) => Ok(StepNext::Goto(place(&at, &state)?)),
-            Kind::Wait { at, on, until } => {
+            Kind::Wait { at, on, until, ask } => {
                 let place = place(&at, &state)?;
-                Ok(StepNext::Wait { place, on: names::<W>(&on)?, until: until.into() })
+                let ask = ask.map(|ask| ask.into_ask().map(Box::new)).transpose()?;
+                Ok(StepNext::Wait { place, on: names::<W>(&on)?, until: until.into(), ask })
+            }
+            Kind::Undone => {
+                let Some(cursor) = this else {
+                    return Err(StepError::terminal(format!(
+                        "step {step} ended with `undone()`, but takes nothing back"
+                    )));
+                };
+                let unwritable =
+                    |error: serde_json::Error| StepError::terminal(format!("step {step}: cannot be stored: {error}"));
+                let gathered = all_plain(gather(&state, logs).map_err(unwritable)?)?;
+                let (timeout, appends, logs) = (self_policy.timeout, gathered.appends, gathered.logs);
+                Ok(StepNext::Undone(NextPlace { cursor, state: gathered.state, appends, logs, timeout }))
+            }
+            Kind::Complete(_) if undoing => {
+                Err(StepError::terminal(format!("step {step} takes an effect back, and has to end with `undone()`")))
             }
             Kind::Complete(output) => {
                 let unwritable =

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use stepwell_core::RetryPolicy;
 use stepwell_core::limits::STEPS_MAX_DEFAULT;
 
-use crate::{Cx, Signals, StepResult};
+use crate::{Budget, Cx, Signals, StepResult};
 
 /// A workflow: a typed state, a typed cursor, and a function from one step to the next. See the crate's example.
 pub trait Workflow: Send + Sync + Sized + 'static {
@@ -46,6 +46,18 @@ pub trait Workflow: Send + Sync + Sized + 'static {
     /// The signals that runs accept.
     fn signals() -> Signals {
         Signals::none()
+    }
+
+    /// What a run may spend, and what becomes of it then. Read anew each time, so a deploy can raise it.
+    ///
+    /// ```
+    /// # use stepwell::prelude::*;
+    /// fn budget() -> Budget {
+    ///     Budget::none().of_run("cents", 5_000).of_step("tokens", 20_000).effects(200).lasting(days(7))
+    /// }
+    /// ```
+    fn budget() -> Budget {
+        Budget::none()
     }
 
     /// Turns what version `from` stored into what version `from + 1` stores. Called once a version, at the next time that the

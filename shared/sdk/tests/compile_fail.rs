@@ -23,6 +23,27 @@ fn what_was_forgotten_is_named() {
     let without_deadline = compile("wait_without_deadline");
     without_deadline.says("wait_without_deadline.rs:27:26");
     without_deadline.says("expected `Next<At, ()>`, found `WaitSignals<At>`");
+
+    let without_by = compile("approval_without_by");
+    without_by.says("approval_without_by.rs:5:45");
+    without_by.says("no method named `within` found for struct `ApprovalOf`");
+
+    for (program, at, method) in [
+        ("once_without_key", "5:28", "once"),
+        ("undo_without_key", "5:39", "undo"),
+        ("across_runs_without_key", "5:28", "across_runs"),
+    ] {
+        let without_key = compile(program);
+        without_key.says(&format!("{program}.rs:{at}"));
+        without_key.says(&format!("no method named `{method}` found for struct `Effect<"));
+        // What has the method.
+        without_key.says("Keyed>");
+    }
+
+    let secret = compile("secret_in_state");
+    secret.says("secret_in_state.rs:");
+    secret.says("a secret cannot be stored");
+    secret.says("keep the `Secret` in the workflow itself");
 }
 
 /// What came of a program.

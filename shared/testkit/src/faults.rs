@@ -11,8 +11,8 @@ use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
 use stepwell_ports::{
-    BlobError, BlobStore, CheckpointStore, Delivery, DuePage, Envelope, ListQuery, Page, QueueError, Receipt, RunQueue,
-    RunSummary, StoreError, Written,
+    BlobError, BlobStore, CheckpointStore, Claim, Claimed, Delivery, DuePage, Envelope, ListQuery, Page, QueueError,
+    Receipt, RunQueue, RunSummary, StoreError, Written,
 };
 
 use crate::crash::{CrashPoint, Fuse, Side};
@@ -32,6 +32,7 @@ pub enum PortCall {
     Log,
     Effect,
     History,
+    Claim,
     Due,
     List,
     Send,
@@ -68,6 +69,7 @@ impl PortCall {
             | Self::Signal
             | Self::Cancel
             | Self::Amend
+            | Self::Claim
             | Self::Send
             | Self::Receive
             | Self::Delete
@@ -366,6 +368,11 @@ impl CheckpointStore for Gated<dyn CheckpointStore> {
         self.gate.pass(PortCall::History, async move { inner.history(&run, from, limit).await }).await
     }
 
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let (inner, claim) = (Arc::clone(&self.inner), claim.clone());
+        self.gate.pass(PortCall::Claim, async move { inner.claim(&claim).await }).await
+    }
+
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
         let inner = Arc::clone(&self.inner);
         self.gate.pass(PortCall::Due, async move { inner.due(until, limit, after).await }).await
@@ -420,5 +427,33 @@ impl BlobStore for Gated<dyn BlobStore> {
     async fn delete_run(&self, run: &RunId) -> Result<(), BlobError> {
         let (inner, run) = (Arc::clone(&self.inner), run.clone());
         self.gate.pass(PortCall::DeleteBlobs, async move { inner.delete_run(&run).await }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_core::{Scope, WorkflowName};
+    use stepwell_local::memory::Memory;
+
+    use super::*;
+    use crate::ManualClock;
+
+    #[tokio::test]
+    async fn a_claim_is_counted_and_gets_lost_like_a_write() {
+        let memory: Arc<dyn CheckpointStore> = Arc::new(Memory::new(Arc::new(ManualClock::starting_at(Timestamp(1)))));
+        let [first, second] = ["r1", "r2"].map(|name| RunId::new(name).unwrap());
+        let workflow = WorkflowName::new("refund").unwrap();
+        let key = EffectKey::derive(&first, &workflow, "refund", Scope::Business("order-7"));
+        let claim = |run: &RunId| Claim { key: key.clone(), run: run.clone(), instead_of: None };
+        let mut fates = [Fate::LostBefore, Fate::Throttled, Fate::LostAfter, Fate::Pass].into_iter();
+        let gate = Gate::planned(move |_, _| fates.next().unwrap());
+        let store = gate.store(Arc::clone(&memory));
+        for (number, run) in [&second, &second, &first].into_iter().enumerate() {
+            let is_unknown = matches!(store.claim(&claim(run)).await, Err(StoreError::Unknown(_)));
+            assert_eq!(is_unknown, number != 1, "call {number}");
+        }
+        assert_eq!(memory.claim(&claim(&second)).await, Ok(Claimed::Of(first.clone())), "just the last one landed");
+        assert_eq!(store.claim(&claim(&first)).await, Ok(Claimed::Mine), "and is safe to make again");
+        assert_eq!(gate.calls(), [PortCall::Claim; 4]);
     }
 }

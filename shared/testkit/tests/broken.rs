@@ -8,7 +8,7 @@ use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
 use stepwell_local::memory::Memory;
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_ports::{CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
 use stepwell_testkit::ManualClock;
 use stepwell_testkit::conformance::{self, Backend, Factory};
 
@@ -25,6 +25,8 @@ enum Fault {
     FieldLost,
     /// A mark that is just reached is not yet due.
     DueTooLate,
+    /// Whoever claims a key gets it.
+    ClaimGivenAway,
 }
 
 struct Broken {
@@ -65,6 +67,11 @@ impl CheckpointStore for Broken {
 
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
         self.inner.history(run, from, limit).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let claimed = self.inner.claim(claim).await?;
+        Ok(if matches!(self.fault, Fault::ClaimGivenAway) { Claimed::Mine } else { claimed })
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
@@ -128,4 +135,21 @@ async fn a_lost_field_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mark_that_is_due_too_late_is_found() {
     is_found(Fault::DueTooLate, "indexes::due_runs_come_earliest_first_up_to_the_mark").await;
+}
+
+/// Nothing else touches claims, so nothing else finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_given_away_is_found() {
+    let outcome = conformance::run(&Breaking(Fault::ClaimGivenAway)).await;
+    let expected = [
+        "claims::the_first_claim_owns_the_key",
+        "claims::a_repeated_claim_is_granted_again",
+        "claims::another_run_learns_who_owns_the_key",
+        "claims::a_key_is_taken_over_from_its_owner_alone",
+        "claims::claims_of_several_keys_are_apart",
+        "claims::the_end_of_the_owner_ends_no_claim",
+        "claims::of_many_claims_at_once_one_wins",
+        "claims::of_many_take_overs_at_once_one_wins",
+    ];
+    assert_eq!(outcome.failed(), expected, "{outcome}");
 }

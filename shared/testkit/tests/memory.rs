@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use stepwell_core::write::{Acquire, Commit, LogAppend, Start, Write, WriteRequest};
 use stepwell_core::{
-    BlobRef, Digest, Json, Lease, LogId, Message, Payload, RunId, Ticket, Timestamp, WorkerId, WorkflowName, WriteId,
+    BlobRef, Digest, EffectKey, Json, Lease, LogId, Message, Payload, RunId, Scope, Ticket, Timestamp, WorkerId,
+    WorkflowName, WriteId,
 };
 use stepwell_local::memory::{Bounds, Memory};
-use stepwell_ports::{BlobError, BlobStore, CheckpointStore, Envelope, QueueError, RunQueue, StoreError, Written};
+use stepwell_ports::{
+    BlobError, BlobStore, CheckpointStore, Claim, Claimed, Envelope, QueueError, RunQueue, StoreError, Written,
+};
 use stepwell_report::Report;
 use stepwell_testkit::ManualClock;
 use stepwell_testkit::conformance::{self, Backend, Caps, Factory, Verdict};
@@ -131,6 +134,20 @@ async fn a_full_memory_takes_no_further_log_entries() {
     assert_eq!(memory.load(&run("a")).await, Ok(Some(*held.clone())), "nothing was written");
     assert_eq!(memory.log(&run("a"), LogId(0), 0, 9).await, Ok(Vec::new()));
     assert!(matches!(memory.write(&request("a", 4, commit(2))).await, Ok(Written::Applied(_))));
+}
+
+#[tokio::test]
+async fn a_full_memory_takes_no_further_claim_and_keeps_those_it_has() {
+    let memory = small();
+    let workflow = WorkflowName::new("refund").unwrap();
+    let key = |order| EffectKey::derive(&run("a"), &workflow, "refund", Scope::Business(order));
+    let claim = |order, by, instead_of| Claim { key: key(order), run: run(by), instead_of };
+    for order in ["1", "2", "1"] {
+        assert_eq!(memory.claim(&claim(order, "a", None)).await, Ok(Claimed::Mine));
+    }
+    assert!(matches!(memory.claim(&claim("3", "a", None)).await, Err(StoreError::Unavailable(_))));
+    assert_eq!(memory.claim(&claim("1", "b", None)).await, Ok(Claimed::Of(run("a"))));
+    assert_eq!(memory.claim(&claim("1", "b", Some(run("a")))).await, Ok(Claimed::Mine), "it takes no room");
 }
 
 #[tokio::test]

@@ -106,6 +106,7 @@ async fn make(place: &Place, number: u64) -> Outcome<()> {
         place: stepwell_core::Place::At { cursor: begun, state: Payload::Inline(input) },
         on: vec![SignalName::new(GO.name())?],
         until: Some(now.plus(stepwell::days(30))),
+        ask: None,
     };
     let end = StepEnd {
         step: "Wait".into(),

@@ -64,7 +64,7 @@ impl Place {
 
     /// An engine that calls itself this.
     pub fn engine(&self, me: &str) -> Result<Engine, PlaceError> {
-        let rules = Rules { lease: LEASE, acquires_max: ACQUIRES_MAX };
+        let rules = Rules { lease: LEASE, acquires_max: ACQUIRES_MAX, ..Rules::default() };
         let settings = Settings { worker: WorkerId::new(me)?, rules };
         Ok(Engine::new(self.ports.clone(), Arc::clone(&self.registry), settings)?)
     }

@@ -106,7 +106,7 @@ async fn check(place: &Place, run: &RunId, length: usize) -> Result<(), Box<dyn 
     let found = place.client.get(run).await?;
     let progress = &found.progress;
     match &progress.place {
-        At::Fresh { input } => {
+        At::Fresh { input, .. } => {
             let text: Text = place.client.value(input).await?.parse()?;
             (text.text.len() == length).then_some(()).ok_or("its input is another one")?;
         }

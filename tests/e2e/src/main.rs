@@ -17,6 +17,7 @@ mod crash;
 mod demo;
 mod many;
 mod process;
+mod refund;
 mod stack;
 mod wire;
 
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use stepwell_localaws::Kind;
 use stepwell_report::Report;
 
+use crate::crash::Story;
 use crate::stack::Stack;
 
 #[tokio::main]
@@ -39,13 +41,18 @@ async fn main() {
         let stack = Stack::deploy(kind).await;
         report.figure(&format!("{on}: up and deployed"), begun.elapsed().as_secs_f64()).unit("s");
         demo::check(&stack, &mut report, on).await;
+        refund::check(&stack, &mut report, on).await;
         if kind == Kind::MiniStack {
             cold::check(&stack, &mut report).await;
         }
         many::check(&stack, &mut report, on, Duration::from_mins(8)).await;
         // A killed runner's messages come again when their visibility is over; the template's is a minute and more.
         stack.set_visibility(3).await;
-        crash::check(&stack, &mut report, on).await;
+        crash::check(&stack, &mut report, on, Story::Brief).await;
+        if kind == Kind::MiniStack {
+            // The same engine and the same table on both.
+            crash::check(&stack, &mut report, on, Story::Refund).await;
+        }
     }
     let ok = report.finish().expect("the report is written");
     std::process::exit(i32::from(!ok));

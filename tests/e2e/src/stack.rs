@@ -19,7 +19,7 @@ use stepwell_engine::{Client, Ports, StartRequest};
 use stepwell_localaws::{Emulators, FunctionEndpoints, Kind, Setup};
 use stepwell_ports::system::{SystemClock, SystemIds};
 use stepwell_ports::{Delivery, Envelope, QueueError, Receipt, RunQueue};
-use stepwell_samples::brief::Outside;
+use stepwell_samples::Outside;
 use stepwell_samples::outside::{World, WorldOptions};
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -62,8 +62,11 @@ impl Stack {
     pub(crate) async fn deploy(kind: Kind) -> Self {
         let mut wire = Wire::new();
         let world = World::start(WorldOptions::default()).await.expect("an outside");
-        let outside =
-            Outside { vendors_url: wire.to(world.vendors_url()).await, mail_url: wire.to(world.mail_url()).await };
+        let outside = Outside {
+            vendors_url: wire.to(world.vendors_url()).await,
+            mail_url: wire.to(world.mail_url()).await,
+            shop_url: wire.to(world.shop_url()).await,
+        };
         // Functions are told of the wire before what is behind it runs.
         let (of_table, of_others) = (listener().await, listener().await);
         let mut setup = Setup::of(kind);
@@ -281,9 +284,10 @@ async fn deploy(emulators: &Emulators, outside: &Outside) -> BTreeMap<String, St
         format!("LeaseSeconds={LEASE}"),
         // Its alarms over sums of metrics are refused by MiniStack.
         "Monitoring=false".to_owned(),
-        format!("ApiKeys=e2e={digest}"),
+        format!("ApiKeys=e2e:finance={digest}"),
         format!("VendorsUrl={}", outside.vendors_url),
         format!("MailUrl={}", outside.mail_url),
+        format!("ShopUrl={}", outside.shop_url),
     ];
     let mut program = Command::new(root.join("infra/deploy"));
     program.arg(NAME).args(parameters).envs(emulators.environment()).stdin(Stdio::null());

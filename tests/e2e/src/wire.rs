@@ -156,6 +156,7 @@ fn object(method: &Method, path: &str) -> String {
     match path {
         "/v1/mails" => format!("mail {method}"),
         _ if path.starts_with("/vendors") => format!("page {method}"),
+        _ if path.starts_with("/v1/orders") || path.starts_with("/v1/refunds") => format!("shop {method}"),
         _ => format!("object {method}"),
     }
 }

@@ -8,11 +8,11 @@ use stepwell_aws::sdk::dynamodb::types::AttributeValue;
 use stepwell_core::decide::{self, Moment, Rules, StepEnd, StepOutcome};
 use stepwell_core::write::{Acquire, LogAppend, Renew, Start, Write, WriteRequest};
 use stepwell_core::{
-    CancelRequest, Checkpoint, Digest, Json, Lease, Letter, LogId, Message, Payload, Place, RunId, SignalId,
-    SignalName, Timestamp, Usage, WorkerId, WorkflowName, WriteId,
+    CancelRequest, Checkpoint, Digest, EffectKey, Json, Lease, Letter, LogId, Message, Payload, Place, RunId, Scope,
+    SignalId, SignalName, Timestamp, Usage, WorkerId, WorkflowName, WriteId,
 };
 use stepwell_localaws::{Counter, Emulators, Resources};
-use stepwell_ports::{CheckpointStore, Envelope, Written};
+use stepwell_ports::{CheckpointStore, Claim, Claimed, Envelope, Written};
 use stepwell_report::Report;
 
 const BEGIN: Timestamp = Timestamp(1_700_000_000_123);
@@ -135,10 +135,35 @@ async fn every_path_stays_in_its_budget() {
     run.write(Write::Cancel(cancel)).await;
     is("a cancellation", run.counter.take(), "UpdateItem 1");
     assert_eq!(held.progress.revision.0, 4);
+    claims(&made, &mut is).await;
     queue(&made, &mut is).await;
     a_run_of_a_hundred_steps(&made, &mut report).await;
     a_run_of_a_hundred_signals(&made, &mut report).await;
     assert!(report.finish().unwrap());
+}
+
+/// Who owns a key is told without a read, whether it is the one that asks or another.
+async fn claims(made: &Resources, is: &mut impl FnMut(&str, String, &str)) {
+    let [first, second] = ["r1", "r2"].map(|run| RunId::new(run).unwrap());
+    let workflow = WorkflowName::new("refund").unwrap();
+    let key = EffectKey::derive(&first, &workflow, "refund", Scope::Business("order-7"));
+    let claim = |run: &RunId, instead_of| Claim { key: key.clone(), run: run.clone(), instead_of };
+    let (store, mine) = (made.aws.store(), Claimed::Mine);
+    let others = Claimed::Of(first.clone());
+    let paths = [
+        ("a first claim", claim(&first, None), &mine),
+        ("a repeated claim", claim(&first, None), &mine),
+        ("another's claim", claim(&second, None), &others),
+        ("a take-over", claim(&second, Some(first)), &mine),
+    ];
+    for (what, claim, expected) in paths {
+        made.counter.take();
+        assert_eq!(store.claim(&claim).await.as_ref(), Ok(expected), "{what}");
+        is(what, made.counter.take(), "UpdateItem 1");
+    }
+    store.claim(&claim(&second, None)).await.unwrap();
+    let (table, index) = made.counter.take_units();
+    is("units of a claim", format!("{table} and {index} in indexes"), "1 and 0 in indexes");
 }
 
 async fn queue(made: &Resources, is: &mut impl FnMut(&str, String, &str)) {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use stepwell_aws::sdk::dynamodb::types::AttributeValue;
 use stepwell_core::write::{Acquire, Amend, Commit, LogAppend, Start, Write, WriteRequest};
 use stepwell_core::{
-    CancelRequest, Checkpoint, Digest, Json, Lease, Letter, LogId, Message, Payload, RunId, SignalId, SignalName,
-    Status, Ticket, Timestamp, Visit, WorkerId, WorkflowName, WriteId,
+    CancelRequest, Checkpoint, Digest, EffectKey, Json, Lease, Letter, LogId, Message, Payload, RunId, Scope, SignalId,
+    SignalName, Status, Ticket, Timestamp, Visit, WorkerId, WorkflowName, WriteId,
 };
 use stepwell_localaws::{Emulators, Resources};
-use stepwell_ports::{Envelope, StoreError, Written};
+use stepwell_ports::{Claim, Claimed, Envelope, StoreError, Written};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_123);
 
@@ -110,6 +110,34 @@ async fn what_newer_code_has_added_is_left_alone() {
     applied(&made, 8, Write::Amend(Box::new(amend))).await;
     applied(&made, 9, Write::Cancel(CancelRequest { by: "ann".into(), why: None, at: NOW })).await;
     assert_eq!(item(&made).await.get("newer"), Some(&newer));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_of_newer_code_is_left_alone() {
+    let emulators = Emulators::start();
+    let made = Resources::make(&emulators).await;
+    let (store, workflow) = (made.aws.store(), WorkflowName::new("refund").unwrap());
+    let key = EffectKey::derive(&run(), &workflow, "refund", Scope::Business("order-7"));
+    let claim = Claim { key: key.clone(), run: run(), instead_of: None };
+    assert_eq!(store.claim(&claim).await, Ok(Claimed::Mine));
+    let text = AttributeValue::S;
+    let place = [("pk", format!("E#{key}")), ("sk", "E".to_owned())].map(|(name, at)| (name.to_owned(), text(at)));
+    let table = &made.settings.table;
+    let set = async |what: &str, value: AttributeValue| {
+        let update = made.dynamodb.update_item().table_name(table).set_key(Some(place.clone().into()));
+        let update = update.update_expression(format!("SET {what} = :v")).expression_attribute_values(":v", value);
+        update.send().await.unwrap();
+    };
+    set("newer", text("7".to_owned())).await;
+    assert_eq!(store.claim(&claim).await, Ok(Claimed::Mine));
+    set("v", AttributeValue::N("2".to_owned())).await;
+    for claim in [claim.clone(), Claim { run: RunId::new("r2").unwrap(), instead_of: Some(run()), ..claim }] {
+        let answer = store.claim(&claim).await;
+        assert!(matches!(&answer, Err(StoreError::Damaged(why)) if why.contains("newer")), "{answer:?}");
+    }
+    let get = made.dynamodb.get_item().table_name(table).set_key(Some(place.clone().into())).consistent_read(true);
+    let stored = get.send().await.unwrap().item.unwrap();
+    assert_eq!([&stored["h"], &stored["newer"]].map(|value| value.as_s().unwrap().as_str()), ["r", "7"]);
 }
 
 /// The lease is over as soon as it is taken, so nothing but the write's id tells the second try from another acquire.

@@ -10,7 +10,7 @@ use crate::args::{self, Cli};
 use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
-use crate::view::count;
+use crate::view::{count, harmless};
 
 #[derive(Serialize)]
 #[serde(transparent)]
@@ -40,6 +40,7 @@ impl fmt::Display for LettersView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, LetterView { at, message, reason, receives }) in self.0.iter().enumerate() {
             let separator = if number == 0 { "" } else { "\n" };
+            let (message, reason) = (harmless(message), harmless(reason));
             write!(f, "{separator}{at}  {message}  received {}: {reason}", count(u64::from(*receives), "time"))?;
         }
         Ok(())

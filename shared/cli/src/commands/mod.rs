@@ -1,10 +1,14 @@
 //! The commands, a file each.
 
+mod approvals;
+mod approve;
 mod cancel;
 mod dead_letters;
 mod demo;
 mod doctor;
+mod let_stand;
 mod list;
+mod look;
 mod outside;
 mod resolve;
 mod resume;
@@ -33,10 +37,14 @@ pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Resul
         Command::Worker(args) => worker::run(cli, args, workflows, *out).await,
         Command::Start(args) => start::run(cli, args, workflows, *out).await,
         Command::List(args) => list::run(cli, args, *out).await,
-        Command::Show(args) => show::run(cli, args, *out).await,
+        Command::Show(args) => show::run(cli, args, workflows, *out).await,
         Command::Signal(args) => signal::run(cli, args, workflows, *out).await,
         Command::Cancel(args) => cancel::run(cli, args, *out).await,
         Command::Resume(args) => resume::run(cli, args, *out).await,
+        Command::Approvals(args) => approvals::run(cli, args, *out).await,
+        Command::Approve(args) => approve::approve(cli, args, *out).await,
+        Command::Reject(args) => approve::reject(cli, args, *out).await,
+        Command::LetStand(args) => let_stand::run(cli, args, *out).await,
         Command::Unknowns(args) => unknowns::run(cli, args, *out).await,
         Command::Resolve(args) => resolve::run(cli, args, *out).await,
         Command::DeadLetters(args) => dead_letters::run(cli, args, *out).await,

@@ -1,4 +1,4 @@
-//! `stepwell outside`: the small world that `competitive-brief` calls, for runs that are started by hand.
+//! `stepwell outside`: the small world that the samples call, for runs that are started by hand.
 
 use std::fmt;
 
@@ -17,13 +17,19 @@ struct CountsView(WorldCounts);
 
 pub(super) async fn run(args: &args::OutsidePorts, out: Output) -> Result<Exit, CliError> {
     let mut signals = StopSignals::listen()?;
-    let options = WorldOptions { vendors_port: Some(args.vendors_port), mail_port: Some(args.mail_port) };
+    let options = WorldOptions {
+        vendors_port: Some(args.vendors_port),
+        mail_port: Some(args.mail_port),
+        shop_port: Some(args.shop_port),
+    };
     let world = World::start(options).await?;
-    let (vendors, mail) = (world.vendors_url(), world.mail_url());
+    let (vendors, mail, shop) = (world.vendors_url(), world.mail_url(), world.shop_url());
     if out.is_json() {
-        tracing::info!(vendors, mail, "ready");
+        tracing::info!(vendors, mail, shop, "ready");
     } else {
-        say(format_args!("ready: vendors' pages at {vendors}/vendors, mail API at {mail}/v1/mails"));
+        say(format_args!(
+            "ready: vendors' pages at {vendors}/vendors, mail API at {mail}/v1/mails, shop at {shop}/v1/orders"
+        ));
     }
     signals.next().await;
     out.data(&CountsView(world.counts()))?;
@@ -35,6 +41,8 @@ impl fmt::Display for CountsView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pages: u64 = self.0.vendors.values().map(|vendor| vendor.served).sum();
         let MailCounts { requested, delivered, .. } = self.0.mail;
-        write!(f, "{} served; {} requested, {delivered} delivered", count(pages, "page"), count(requested, "mail"))
+        let paid = self.0.shop.paid;
+        write!(f, "{} served; {} requested, {delivered} delivered; ", count(pages, "page"), count(requested, "mail"))?;
+        write!(f, "{} paid", count(paid, "refund"))
     }
 }

@@ -11,6 +11,7 @@ use crate::args::{self, Cli};
 use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
+use crate::view::harmless;
 
 #[derive(Serialize)]
 struct ResumeView<'a> {
@@ -29,6 +30,6 @@ pub(super) async fn run(cli: &Cli, args: &args::Resume, out: Output) -> Result<E
 
 impl fmt::Display for ResumeView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {} goes on; its history says that {} has resumed it", self.run, self.by)
+        write!(f, "run {} goes on; its history says that {} has resumed it", self.run, harmless(self.by))
     }
 }

@@ -3,19 +3,24 @@
 use stepwell::Registry;
 use stepwell_core::Revision;
 use stepwell_http::view::EntryView;
+use stepwell_samples::Outside;
 
 use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
 use crate::view::{Contents, ShownRun};
+use crate::workflows::Workflows;
 
-pub(super) async fn run(cli: &Cli, args: &args::Show, out: Output) -> Result<Exit, CliError> {
+pub(super) async fn run(cli: &Cli, args: &args::Show, workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
     let backend = Backend::open_existing(cli).await?;
     let client = backend.client(Registry::new());
     let run = client.get(&args.run).await?;
     let history = if args.history { Some(client.history(&args.run, Revision(0)).await?) } else { None };
-    let mut view = ShownRun::load(&client, &run, now()).await?;
+    // The workflows are asked what they may spend; nothing outside is called.
+    let registry = workflows.registry(&Outside::default())?;
+    let budget = registry.get(&run.workflow).map(|workflow| workflow.budget());
+    let mut view = ShownRun::load(&client, &run, budget, now(), backend.flag()).await?;
     view.history = history.as_deref().map(|entries| entries.iter().map(EntryView::from).collect());
     if args.state {
         let contents = Contents { client: &client, ports: backend.ports(), run: &args.run };

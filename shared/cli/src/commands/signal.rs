@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use stepwell_core::{RunId, SignalId, SignalName};
 use stepwell_engine::{SignalAnswer, SignalRequest};
+use stepwell_samples::Outside;
 
 use crate::args::{self, Cli};
 use crate::backend::Backend;
@@ -25,7 +26,7 @@ pub(super) async fn run(cli: &Cli, args: &args::Signal, workflows: &Workflows, o
     let args::Signal { run, name, payload, id } = args;
     let payload = input::read("the signal's payload", payload)?;
     // The workflows are asked what they accept; nothing outside is called.
-    let registry = workflows.registry(&args::default_outside())?;
+    let registry = workflows.registry(&Outside::default())?;
     let client = Backend::open_existing(cli).await?.client(registry);
     let request = SignalRequest { run: run.clone(), name: name.clone(), payload, id: id.clone() };
     let SignalAnswer { id, new } = client.signal(request).await?;

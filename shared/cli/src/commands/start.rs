@@ -13,7 +13,7 @@ use crate::errors::{CliError, Exit};
 use crate::input;
 use crate::output::{Output, say};
 use crate::program;
-use crate::view::Text;
+use crate::view::{Text, harmless};
 use crate::workflows::Workflows;
 
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ pub(super) async fn run(cli: &Cli, args: &args::Start, workflows: &Workflows, ou
         | Phase::Cancelled => Exit::EndedBadly,
     };
     if let (Some(why), false) = (&end.why, out.is_json()) {
-        say(format_args!("run {run} is {}: {why}", end.status));
+        say(format_args!("run {run} is {}: {}", end.status, harmless(why)));
     }
     out.data(&StartedView { run, new, workflow, end: Some(end) })?;
     Ok(exit)
@@ -83,7 +83,7 @@ fn hint(backend: &Backend, phase: Phase) -> String {
             format!("{} moves it, `{program} show{flag}` tells how it stands", backend.mover())
         }
         Phase::Parked => {
-            format!("it is parked: `{program} show{flag}` tells why, `{program} resume{flag}` lets it go on")
+            format!("it is parked: `{program} show{flag}` tells why, and what lets it go on")
         }
         Phase::Completed | Phase::Failed | Phase::Cancelled => {
             format!("it has ended, {phase}: `{program} show{flag}` tells how")

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 use stepwell_core::WorkflowName;
+use stepwell_samples::Outside;
 
-use crate::args;
 use crate::errors::{CliError, Exit};
 use crate::output::Output;
 use crate::workflows::Workflows;
@@ -22,7 +22,7 @@ struct WorkflowView {
 }
 
 pub(super) fn run(workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
-    let registry = workflows.registry(&args::default_outside())?;
+    let registry = workflows.registry(&Outside::default())?;
     let hosted = registry.names().filter_map(|name| registry.get(name));
     let view = hosted.map(|workflow| WorkflowView {
         name: workflow.name().clone(),

@@ -6,7 +6,7 @@ use stepwell_http::view::Value;
 
 use serde_json::{Map, Value as Tree, json};
 
-use super::Text;
+use super::{Text, harmless};
 
 /// Bytes of one text or blob that are shown.
 const VALUE_BYTES_SHOWN: usize = 64 * 1024;
@@ -122,7 +122,7 @@ pub(super) fn write_tree(f: &mut std::fmt::Formatter<'_>, value: &Value) -> std:
         Value::Apart { .. } | Value::Lost { .. } => write!(f, "\n  {}", Text(value)),
         Value::Here(json) => match json.parse() {
             Ok(tree) => write_at(f, &tree, 1),
-            Err(_) => write!(f, "\n  {}", json.text()),
+            Err(_) => write!(f, "\n  {}", harmless(json.text())),
         },
     }
 }
@@ -154,15 +154,6 @@ fn write_beside(f: &mut std::fmt::Formatter<'_>, tree: &Tree, depth: usize) -> s
         Tree::Null | Tree::Bool(_) | Tree::Number(_) => write!(f, " {tree}"),
         Tree::String(_) | Tree::Array(_) | Tree::Object(_) => write_at(f, tree, depth + 1),
     }
-}
-
-/// A text from outside must not steer the terminal.
-fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() && letter != '\t' { shown.extend(letter.escape_default()) } else { shown.push(letter) }
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! What is shown for people (`Display`). As JSON it is shown by [`stepwell_http::view`], in the words of the API.
 
+mod approval;
+mod budget;
 mod contents;
+mod effect;
 mod findings;
+mod harmless;
 mod history;
 mod list;
+mod next;
 mod run;
+mod undo;
 mod unknown;
 
 use std::fmt;
@@ -14,9 +20,12 @@ use serde::Serialize;
 use stepwell_core::Phase;
 use stepwell_http::view::Value;
 
+pub(crate) use approval::ShownApprovals;
 pub(crate) use contents::Contents;
 pub(crate) use findings::{Finding, FindingsView, Standing};
+pub(crate) use harmless::harmless;
 pub(crate) use history::live;
+pub(crate) use next::next_commands;
 pub(crate) use run::ShownRun;
 pub(crate) use unknown::ShownUnknowns;
 #[cfg(test)]
@@ -38,11 +47,13 @@ impl fmt::Display for Text<'_, Value> {
         let text = match self.0 {
             Value::Here(json) => json.text(),
             Value::Apart { stored_apart } => return write!(f, "stored apart, {}", Bytes(*stored_apart)),
-            Value::Lost { unreadable } => return write!(f, "cannot be read: {unreadable}"),
+            Value::Lost { unreadable } => return write!(f, "cannot be read: {}", harmless(unreadable)),
         };
         match text.char_indices().nth(VALUE_CHARS_SHOWN) {
-            Some((end, _)) => write!(f, "{}… ({} bytes, all of it with --json)", &text[..end], text.len()),
-            None => f.write_str(text),
+            Some((end, _)) => {
+                write!(f, "{}… ({} bytes, all of it with --json)", harmless(&text[..end]), text.len())
+            }
+            None => write!(f, "{}", harmless(text)),
         }
     }
 }

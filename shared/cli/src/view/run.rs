@@ -3,17 +3,16 @@
 use std::fmt;
 
 use serde::Serialize;
-use stepwell_core::{Checkpoint, Timestamp};
+use stepwell_core::{Budget, Checkpoint, Timestamp};
 use stepwell_engine::{Client, ClientError};
 use stepwell_http::view::{
-    CancelView, CertificateView, DetailView, EffectView, EntryView, FailureView, OutcomeView, Reach, RunView,
-    SignalView, TroubleView, UsageView, WorkerView, wants_an_answer,
+    CancelView, DetailView, EntryView, FailureView, Reach, RunView, SignalView, TroubleView, UsageView, WorkerView,
 };
 
 use super::contents::write_tree;
-use super::history::uncertain;
-use super::{BOLD, Bytes, Coloured, Contents, Text, count, line};
-use crate::program;
+use super::next::next_commands;
+use super::undo::write_stack;
+use super::{BOLD, Bytes, Coloured, Contents, Text, approval, count, harmless, line};
 
 /// One run, with its values, and with its history if that was asked for.
 #[derive(Debug, Serialize)]
@@ -22,23 +21,29 @@ pub(crate) struct ShownRun<'a> {
     run: RunView,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) history: Option<Vec<EntryView<'a>>>,
-    /// Whether a person has to say how effects ended.
+    /// What a person can do about it, if it stands still for want of one.
     #[serde(skip)]
-    wants_answers: bool,
+    next: Vec<String>,
+    /// By which people are told who may decide.
+    #[serde(skip)]
+    now: Timestamp,
     /// Whether people are shown the values in full.
     #[serde(skip)]
     in_full: bool,
 }
 
 impl ShownRun<'_> {
-    /// A run as it stands now, with its values loaded.
-    pub(crate) async fn load(client: &Client, run: &Checkpoint, now: Timestamp) -> Result<Self, ClientError> {
-        Ok(Self {
-            run: RunView::load(client, run, now, Reach::All).await?,
-            history: None,
-            wants_answers: wants_an_answer(&run.progress.status),
-            in_full: false,
-        })
+    /// A run as it stands now, with its values loaded. `flag` is what a command needs, to mean this place.
+    pub(crate) async fn load(
+        client: &Client,
+        run: &Checkpoint,
+        budget: Option<&Budget>,
+        now: Timestamp,
+        flag: &str,
+    ) -> Result<Self, ClientError> {
+        let next = next_commands(run, now, flag);
+        let run = RunView::load(client, run, budget, now, Reach::All).await?;
+        Ok(Self { run, history: None, next, now, in_full: false })
     }
 
     /// With the contents of what its values refer to.
@@ -55,19 +60,24 @@ impl ShownRun<'_> {
 
 impl fmt::Display for ShownRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, history, wants_answers, in_full } = self;
+        let Self { run, history, next, now, in_full } = self;
         line(f, "run", &run.run)?;
         line(f, "workflow", format_args!("{}, version {}", run.workflow, run.version))?;
         line(f, "status", format_args!("{} since {}", Coloured(run.status), run.since))?;
-        line(f, "step", format_args!("{}, after {}", run.step, count(run.steps, "step")))?;
+        line(f, "step", format_args!("{}, after {}", harmless(&run.step), count(run.steps, "step")))?;
         line(f, "started", run.started_at)?;
         if let Some(WorkerView { id, lease_until, .. }) = &run.worker {
             line(f, "worker", format_args!("{id}, lease until {lease_until}"))?;
         }
         write!(f, "{}", Text(&run.detail))?;
+        next.iter().try_for_each(|next| line(f, "", next))?;
         if let Some(CancelView { by, why, at }) = &run.cancel {
             let why = why.as_deref().unwrap_or("no reason given");
-            line(f, "cancel", format_args!("by {by} at {at}: {why}"))?;
+            line(f, "cancel", format_args!("by {} at {at}: {}", harmless(by), harmless(why)))?;
+        }
+        run.undoing.iter().try_for_each(|undoing| write!(f, "{}", Text(undoing)))?;
+        for asked in &run.approvals {
+            approval::write_short(f, asked, *now)?;
         }
         run.trouble.iter().try_for_each(|trouble| line(f, "trouble", Text(trouble)))?;
         if !in_full {
@@ -79,14 +89,11 @@ impl fmt::Display for ShownRun<'_> {
             line(f, "signal", format_args!("{name} ({id}) at {at}, {consumed}: {}", Text(payload)))?;
         }
         run.effects.iter().try_for_each(|effect| line(f, "effect", Text(effect)))?;
-        if *wants_answers {
-            let (name, run) = (program::name(), &run.run);
-            line(f, "", format_args!("once it is known: `{name} resolve {run} KEY`, which says how an effect ended"))?;
-        }
         if run.effects_stored_apart > 0 {
             line(f, "", format_args!("and {} stored apart", count(run.effects_stored_apart, "older effect")))?;
         }
-        write!(f, "{}", Text(&run.usage))?;
+        write_stack(f, "to undo", &run.undo)?;
+        write!(f, "{}{}", Text(&run.budget), Text(&run.usage))?;
         for entry in history.iter().flatten() {
             write!(f, "\n{}", Text(entry))?;
         }
@@ -137,34 +144,21 @@ impl fmt::Display for Text<'_, DetailView> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             DetailView::Created | DetailView::Running => Ok(()),
-            DetailView::Waiting { signals, until } => {
-                let signals =
-                    if signals.is_empty() { "no signal".into() } else { format!("signal {}", signals.join(" or ")) };
+            DetailView::Waiting { signals, approval, until } => {
+                let signals = (!signals.is_empty()).then(|| format!("signal {}", signals.join(" or ")));
+                let approval = approval.as_ref().map(|id| format!("approval {id}"));
+                let any: Vec<String> = approval.into_iter().chain(signals).collect();
+                let any = if any.is_empty() { "no signal".into() } else { any.join(" or ") };
                 match until {
-                    Some(until) => line(f, "waits for", format_args!("{signals}, until {until}")),
-                    None => line(f, "waits for", format_args!("{signals}, without a deadline")),
+                    Some(until) => line(f, "waits for", format_args!("{any}, until {until}")),
+                    None => line(f, "waits for", format_args!("{any}, without a deadline")),
                 }
             }
             DetailView::Retrying { at } => line(f, "retry", format_args!("at {at}")),
-            DetailView::Parked { code, reason } => line(f, "parked", format_args!("{code}: {reason}")),
+            DetailView::Parked { code, reason } => line(f, "parked", format_args!("{code}: {}", harmless(reason))),
             DetailView::Completed { output } => line(f, "result", Text(output)),
             DetailView::Failed(failure) => line(f, "failure", Text(failure)),
-            DetailView::Cancelled(CertificateView {
-                confirmed,
-                failed,
-                uncertain: unsure,
-                unfinished_step,
-                lost_attempt,
-            }) => {
-                let known = format_args!("effects: {confirmed} confirmed, {failed} failed").to_string();
-                line(f, "certificate", format_args!("ended at step {unfinished_step}; {known}"))?;
-                if let Some(since) = lost_attempt {
-                    let lost = format_args!("a worker died in that step, begun at {since}: it may have made calls")
-                        .to_string();
-                    line(f, "uncertain", lost)?;
-                }
-                unsure.iter().try_for_each(|effect| line(f, "uncertain", uncertain(effect)))
-            }
+            DetailView::Cancelled(certificate) => write!(f, "{}", Text(certificate)),
         }
     }
 }
@@ -172,23 +166,8 @@ impl fmt::Display for Text<'_, DetailView> {
 impl fmt::Display for Text<'_, FailureView> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FailureView { kind, code, message } = self.0;
-        write!(f, "{kind}: {message}")?;
-        code.iter().try_for_each(|code| write!(f, " [{code}]"))
-    }
-}
-
-impl fmt::Display for Text<'_, EffectView> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EffectView { name, class, key, attempts, outcome, .. } = self.0;
-        write!(f, "{name} ({class}), {}, key {key}: ", count(u64::from(*attempts), "call"))?;
-        match outcome {
-            OutcomeView::Succeeded { result } => write!(f, "succeeded with {}", Text(result)),
-            OutcomeView::Failed(failure) => write!(f, "failed, {}", Text(failure)),
-            OutcomeView::Unknown { since, until, evidence } => {
-                write!(f, "may have happened since {since}: {evidence}")?;
-                until.iter().try_for_each(|until| write!(f, "; its call waited until {until} at the latest"))
-            }
-        }
+        write!(f, "{kind}: {}", harmless(message))?;
+        code.iter().try_for_each(|code| write!(f, " [{}]", harmless(code)))
     }
 }
 

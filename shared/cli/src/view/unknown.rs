@@ -6,7 +6,7 @@ use serde::Serialize;
 use stepwell_core::Timestamp;
 use stepwell_http::view::UnknownView;
 
-use super::{BOLD, count, line};
+use super::{BOLD, count, harmless, line};
 
 /// All that were found.
 #[derive(Debug, Serialize)]
@@ -32,6 +32,7 @@ impl fmt::Display for ShownUnknowns {
 
 fn write_one(f: &mut fmt::Formatter<'_>, unknown: &UnknownView, now: Timestamp) -> fmt::Result {
     let UnknownView { run, step, effect, key, class, attempts, since, until, evidence, parked } = unknown;
+    let (effect, step, evidence) = (harmless(effect), harmless(step), harmless(evidence));
     line(f, "effect", format_args!("{effect} ({class}), {}, key {key}", count(u64::from(*attempts), "call")))?;
     let waits = if *parked { "parked for want of an answer" } else { "not parked for it" };
     line(f, "run", format_args!("{run}, at step {step}, {waits}"))?;
@@ -50,8 +51,11 @@ pub(crate) mod tests {
 
     use stepwell_core::write::{Start, Write, WriteRequest, apply};
     use stepwell_core::{
-        Checkpoint, Class, Digest, EffectKey, EffectRecord, Json, Outcome, Payload, RunId, Scope, WorkflowName, WriteId,
+        Amounts, Checkpoint, Class, Digest, EffectKey, EffectRecord, Json, Outcome, Payload, RunId, Scope,
+        WorkflowName, WriteId,
     };
+
+    use stepwell_http::view::OfRun as _;
 
     use super::*;
 
@@ -76,6 +80,11 @@ pub(crate) mod tests {
             outcome: Outcome::Unknown { since: Timestamp(1_000), evidence: "no answer".into() },
             until,
             of_run: true,
+            approval: None,
+            costs: Amounts::new(),
+            undo: None,
+            no_return: false,
+            signed_off: None,
         }
     }
 
@@ -84,7 +93,7 @@ pub(crate) mod tests {
         let mut run = run();
         let until = Timestamp(2_000);
         run.progress.journal = vec![open("pay", Some(until))];
-        let text = |now| ShownUnknowns { unknowns: UnknownView::of(&run), now }.to_string();
+        let text = |now| ShownUnknowns { unknowns: UnknownView::of(&run, now), now }.to_string();
         let early = text(Timestamp(1_999));
         assert!(early.contains("it may still land until 1970-01-01T00:00:02.000Z"), "{early}");
         assert!(early.contains("pay (once), 2 calls, key ") && early.contains("r1, at step begin, not parked for it"));

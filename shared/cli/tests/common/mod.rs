@@ -124,7 +124,7 @@ impl Ran {
 /// The program with nothing of this environment that it would listen to.
 pub(crate) fn program(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell"));
-    for setting in ["STEPWELL_DATA", "STEPWELL_LOG", "STEPWELL_VENDORS_URL", "STEPWELL_MAIL_URL"] {
+    for setting in ["STEPWELL_DATA", "STEPWELL_LOG", "STEPWELL_VENDORS_URL", "STEPWELL_MAIL_URL", "STEPWELL_SHOP_URL"] {
         command.env_remove(setting);
     }
     command.current_dir(dir).env("TMPDIR", dir).env("USER", "ada");

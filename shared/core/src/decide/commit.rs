@@ -1,10 +1,12 @@
 //! What becomes of a run when one attempt of a step has ended.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Decision, Draft, Illegal, Moment, Rules, Then};
+use crate::approval::{AskApproval, Standing};
 use crate::checkpoint::{Checkpoint, Place, Progress, Trouble, Usage, Visit};
 use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EffectLine, EntryKind, More};
@@ -13,9 +15,10 @@ use crate::json::Payload;
 use crate::limits::LEDGER_RECORDS_MAX;
 use crate::mailbox::EVIDENCE;
 use crate::policy::{GiveUp, Retry, RetryPolicy};
-use crate::status::{Certificate, Failure, FailureKind, ParkReason, Status, Wait};
+use crate::status::{Failure, FailureKind, ParkReason, Status, Wait};
 use crate::time::{Timestamp, millis};
-use crate::write::LogAppend;
+use crate::undo::stacked;
+use crate::write::{Commit, LogAppend};
 
 /// One attempt of a step, as its worker saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,13 @@ pub enum StepOutcome {
         on: Vec<SignalName>,
         /// Or this.
         until: Option<Timestamp>,
+        /// Or the answer to this approval, which is asked for with the step's commit. It ends the wait when it expires.
+        ask: Option<Box<AskApproval>>,
+    },
+    /// The effect that this step takes back is taken back.
+    Undone {
+        /// What the run knows now.
+        place: Place,
     },
     /// The run has its result.
     Complete {
@@ -91,8 +101,9 @@ pub enum StepOutcome {
 /// refused it: the attempt's end stays the same.
 pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_on: bool) -> Result<Decision, Illegal> {
     let ended = Ended { held, end, now: moment.now };
-    if held.cancel.is_some() {
-        return ended.cancelled();
+    let undoing = held.progress.undoing.is_some();
+    if held.cancel.is_some() && !undoing {
+        return ended.cancelled(moment.random);
     }
     match ended.end.outcome.clone() {
         // What is open stays with the run, in its checkpoint, and that has room for so many.
@@ -100,8 +111,14 @@ pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_
             ended.park_open()
         }
         StepOutcome::Goto { place } => ended.go_to(place, rules, go_on),
-        StepOutcome::Wait { place, on, until } => ended.wait(place, on, until, rules, go_on),
-        StepOutcome::Complete { .. } | StepOutcome::Fail { .. } if ended.open().next().is_some() => ended.park_open(),
+        StepOutcome::Wait { place, on, until, ask } => ended.wait(place, For { on, until, ask }, rules, go_on),
+        StepOutcome::Undone { .. } | StepOutcome::Complete { .. } | StepOutcome::Fail { .. }
+            if ended.open().next().is_some() =>
+        {
+            ended.park_open()
+        }
+        StepOutcome::Undone { place } => ended.undone(&place, rules, go_on),
+        StepOutcome::Complete { .. } if undoing => ended.cannot_undo("the step that takes it back completed the run"),
         StepOutcome::Complete { output } => ended.complete(output),
         StepOutcome::Fail { failure } => ended.fail(failure),
         StepOutcome::Retry { failure, policy, at_least } => ended.retry(failure, &policy, at_least, moment.random),
@@ -109,52 +126,58 @@ pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_
     }
 }
 
-/// Ends a cancelled run that no step of this turn has touched.
-pub(super) fn cancelled(held: &Checkpoint, now: Timestamp) -> Result<Decision, Illegal> {
-    let step = held.progress.place.step();
-    let effects = held.progress.journal.clone();
-    let outcome = StepOutcome::Goto { place: held.progress.place.clone() };
-    let (version, logs) = (held.progress.version, held.progress.logs);
-    let (consumed, appends) = (Vec::new(), Vec::new());
-    let (used, took, note) = (Usage::default(), Duration::ZERO, None);
-    Ended { held, end: StepEnd { step, version, outcome, effects, consumed, appends, logs, used, took, note }, now }
-        .cancel_at_rest()
+/// What a wait is for.
+struct For {
+    on: Vec<SignalName>,
+    until: Option<Timestamp>,
+    ask: Option<Box<AskApproval>>,
 }
 
-struct Ended<'a> {
-    held: &'a Checkpoint,
-    end: StepEnd,
-    now: Timestamp,
+/// An attempt's end, and the run that it belongs to.
+pub(super) struct Ended<'a> {
+    pub(super) held: &'a Checkpoint,
+    pub(super) end: StepEnd,
+    pub(super) now: Timestamp,
 }
 
 impl<'a> Ended<'a> {
     fn go_to(self, place: Place, rules: Rules, go_on: bool) -> Result<Decision, Illegal> {
-        let mut draft = self.draft();
+        let draft = self.draft();
+        self.step_on(draft, place, rules, go_on)
+    }
+
+    fn step_on(self, mut draft: Draft<'a>, place: Place, rules: Rules, go_on: bool) -> Result<Decision, Illegal> {
         draft.become_status(Status::Running, &self.end.step)?;
         self.step_over(&mut draft, Some(place), EntryKind::Stepped, None);
         let decision = if go_on { draft.carry_on(rules) } else { draft.hand_off(None) };
         Ok(self.with_step(decision))
     }
 
-    fn wait(
-        self,
-        place: Place,
-        on: Vec<SignalName>,
-        until: Option<Timestamp>,
-        rules: Rules,
-        go_on: bool,
-    ) -> Result<Decision, Illegal> {
+    fn wait(self, place: Place, wait: For, rules: Rules, go_on: bool) -> Result<Decision, Illegal> {
+        let For { on, mut until, ask } = wait;
         let consumed = &self.end.consumed;
         let arrived = |letter: &&crate::Letter| on.contains(&letter.name) && !consumed.contains(&letter.id);
-        let over = until.is_some_and(|until| until <= self.now);
+        let has_come = self.held.mailbox.letters.iter().any(|letter| arrived(&letter));
+        let mut draft = self.draft();
+        let asked =
+            ask.map(|ask| super::approve::ask(&mut draft.progress, &self.held.run, *ask, self.end.version, self.now));
+        if let Some((approval, _)) = &asked {
+            until = Some(until.map_or(approval.expires_at, |until| until.min(approval.expires_at)));
+        }
+        let is_decided = asked.as_ref().is_some_and(|(_, standing)| *standing != Standing::Open);
         // What it waits for is there already: no wait at all.
-        if over || self.held.mailbox.letters.iter().any(|letter| arrived(&letter)) {
-            return self.go_to(place, rules, go_on);
+        if has_come || is_decided || until.is_some_and(|until| until <= self.now) {
+            return self.step_on(draft, place, rules, go_on);
         }
         let seen = self.held.mailbox.seq;
-        let mut draft = self.draft();
-        draft.become_status(Status::Waiting(Wait { on, until, seen }), &self.end.step)?;
-        self.step_over(&mut draft, Some(place), EntryKind::Waited, None);
+        let note = asked.as_ref().map(|(approval, _)| {
+            let (action, id, by) = (&approval.action, &approval.id, approval.deciders(self.now));
+            alloc::format!("approval {id} of {action} is asked of {by}")
+        });
+        let approval = asked.map(|(approval, _)| approval.id);
+        let budget_ends = rules.run_ends.filter(|_| self.held.progress.undoing.is_none());
+        draft.become_status(Status::Waiting(Wait { on, approval, until, budget_ends, seen }), &self.end.step)?;
+        self.step_over(&mut draft, Some(place), EntryKind::Waited, note);
         Ok(self.with_step(draft.hand_off(Some(seen))))
     }
 
@@ -165,16 +188,7 @@ impl<'a> Ended<'a> {
         Ok(self.with_step(draft.end()))
     }
 
-    fn fail(self, failure: Failure) -> Result<Decision, Illegal> {
-        let note = Some(failure.to_string());
-        let mut draft = self.draft();
-        draft.become_status(Status::Failed { failure, at: self.now }, &self.end.step)?;
-        self.attempt_over(&mut draft, EntryKind::Failed, note);
-        count_settled(&mut draft.progress, &self.end.effects);
-        Ok(draft.end())
-    }
-
-    fn retry(
+    pub(super) fn retry(
         self,
         failure: Failure,
         policy: &RetryPolicy,
@@ -217,30 +231,35 @@ impl<'a> Ended<'a> {
     }
 
     /// Effects of the run that may have happened. The run does not end before they are settled.
-    fn open(&self) -> impl Iterator<Item = &EffectRecord> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &EffectRecord> {
         open_effects(&self.held.progress.ledger, &self.end.effects)
     }
 
-    fn park_open(self) -> Result<Decision, Illegal> {
+    pub(super) fn park_open(self) -> Result<Decision, Illegal> {
+        let what = self.open_in_words();
+        self.park(ParkReason::UnknownOutcome { what })
+    }
+
+    /// What is open, and what the run would have done otherwise.
+    pub(super) fn open_in_words(&self) -> String {
         let ending = match &self.end.outcome {
             StepOutcome::Fail { failure } | StepOutcome::Retry { failure, .. } => alloc::format!("failed ({failure})"),
             StepOutcome::Goto { .. } | StepOutcome::Wait { .. } => {
                 alloc::format!("gone on with more than {LEDGER_RECORDS_MAX} effects open")
             }
-            StepOutcome::Complete { .. } | StepOutcome::Park { .. } => "ended".to_string(),
+            StepOutcome::Complete { .. } | StepOutcome::Undone { .. } | StepOutcome::Park { .. } => "ended".to_string(),
         };
-        let what = self.open().next().map_or_else(String::new, |record| {
+        self.open().next().map_or_else(String::new, |record| {
             let evidence = match &record.outcome {
                 Outcome::Unknown { evidence, .. } => evidence.as_str(),
                 Outcome::Succeeded(_) | Outcome::Failed(_) => "",
             };
             let (name, key) = (&record.name, &record.key);
             alloc::format!("the run would have {ending}, but effect {name} (key {key}) may have happened: {evidence}")
-        });
-        self.park(ParkReason::UnknownOutcome { what })
+        })
     }
 
-    fn park(self, reason: ParkReason) -> Result<Decision, Illegal> {
+    pub(super) fn park(self, reason: ParkReason) -> Result<Decision, Illegal> {
         let for_an_answer = matches!(reason, ParkReason::UnknownOutcome { .. });
         if for_an_answer && self.has_unread_evidence() {
             return self.look_again();
@@ -255,7 +274,7 @@ impl<'a> Ended<'a> {
     }
 
     /// Whether late evidence has come that this attempt does not know of.
-    fn has_unread_evidence(&self) -> bool {
+    pub(super) fn has_unread_evidence(&self) -> bool {
         let unread =
             |letter: &crate::Letter| letter.name.as_str() == EVIDENCE && !self.end.consumed.contains(&letter.id);
         self.held.mailbox.letters.iter().any(unread)
@@ -269,72 +288,31 @@ impl<'a> Ended<'a> {
         Ok(draft.hand_off(None))
     }
 
-    /// The cancellation came first: what the step has done is recorded, and the run ends here.
-    fn cancelled(self) -> Result<Decision, Illegal> {
-        let place = match &self.end.outcome {
-            StepOutcome::Goto { place } | StepOutcome::Wait { place, .. } => Some(place.clone()),
-            StepOutcome::Complete { .. } => None,
-            StepOutcome::Fail { .. } | StepOutcome::Retry { .. } | StepOutcome::Park { .. } => {
-                return self.cancel_at_rest();
-            }
-        };
-        let mut draft = self.draft();
-        draft.become_status(Status::Running, &self.end.step)?;
-        self.step_over(&mut draft, place, EntryKind::Cancelled, self.cancel_note());
-        let certificate = certificate(&draft.progress, &self.end.effects, None);
-        draft.become_status(Status::Cancelled { certificate, at: self.now }, &self.end.step)?;
-        Ok(self.with_step(draft.end()))
-    }
-
-    /// The step never ended: its attempts' effects are in the certificate, its state is as before.
-    fn cancel_at_rest(self) -> Result<Decision, Illegal> {
-        let mut draft = self.draft();
-        self.attempt_over(&mut draft, EntryKind::Cancelled, self.cancel_note());
-        count_settled(&mut draft.progress, &self.end.effects);
-        // A parked run has no holder: whatever was tried since then is unheard of.
-        let lost = if self.held.hold.lease.is_some() { self.held.crashed_since() } else { self.held.hold.tried_since };
-        let certificate = certificate(&draft.progress, &self.end.effects, lost);
-        draft.become_status(Status::Cancelled { certificate, at: self.now }, &self.end.step)?;
-        Ok(draft.end())
-    }
-
-    fn cancel_note(&self) -> Option<String> {
-        let cancel = self.held.cancel.as_ref()?;
-        Some(super::by(&cancel.by, cancel.why.as_deref()))
-    }
-
-    fn draft(&self) -> Draft<'a> {
+    pub(super) fn draft(&self) -> Draft<'a> {
         let mut draft = Draft::new(self.held, self.now);
         let used = Usage { step_ms: millis(self.end.took), ..self.end.used };
         draft.progress.usage = draft.progress.usage.plus(used);
+        // Those before it that left no commit behind have crashed.
+        draft.progress.spent.attempts = self.held.attempts();
         draft
     }
 
     /// The step has ended: its effects are folded into the history, those of the run into the ledger.
-    fn step_over(&self, draft: &mut Draft<'_>, place: Option<Place>, kind: EntryKind, note: Option<String>) {
-        let failed_attempts = draft.progress.trouble.take().map_or(0, |trouble| trouble.failed);
+    pub(super) fn step_over(&self, draft: &mut Draft<'_>, place: Option<Place>, kind: EntryKind, note: Option<String>) {
+        let failed_attempts = draft.progress.trouble.as_ref().map_or(0, |trouble| trouble.failed);
         let progress = &mut draft.progress;
-        progress.visit = Visit(progress.visit.0.saturating_add(1));
         progress.logs = self.end.logs;
-        progress.journal.clear();
         if let Some(place) = place {
             (progress.place, progress.version) = (place, self.end.version);
         }
-        count_settled(progress, &self.end.effects);
-        // What is open stays with the run, key or not, until it is settled.
-        for record in &self.end.effects {
-            progress.ledger.retain(|old| old.key != record.key);
-            if record.of_run || record.is_open() {
-                progress.ledger.push(record.clone());
-            }
-        }
+        fold(progress, &self.end.effects);
         let effects = self.end.effects.iter().map(EffectLine::from).collect();
         let note = note.or_else(|| self.end.note.clone());
         draft.record(self.end.step.clone(), kind, self.end.took, More { failed_attempts, effects, note });
     }
 
     /// The attempt has ended, the step has not: its effects stay in the journal, what it took and appended does not count.
-    fn attempt_over(&self, draft: &mut Draft<'_>, kind: EntryKind, note: Option<String>) {
+    pub(super) fn attempt_over(&self, draft: &mut Draft<'_>, kind: EntryKind, note: Option<String>) {
         draft.progress.journal.clone_from(&self.end.effects);
         let failed_attempts = draft.progress.trouble.as_ref().map_or(0, |trouble| trouble.failed);
         let more = More { failed_attempts, effects: Vec::new(), note };
@@ -342,28 +320,59 @@ impl<'a> Ended<'a> {
     }
 
     /// What only a step that has ended brings along. The ledger's surplus goes to items of its own.
-    fn with_step(self, mut decision: Decision) -> Decision {
+    pub(super) fn with_step(self, mut decision: Decision) -> Decision {
         let commit = &mut decision.commit;
         commit.consumed = self.end.consumed;
         commit.appends = self.end.appends;
-        while commit.progress.ledger.len() > LEDGER_RECORDS_MAX {
-            let settled = commit.progress.ledger.iter().position(|record| !record.is_open());
-            commit.spill.push(commit.progress.ledger.remove(settled.unwrap_or(0)));
-        }
-        commit.progress.spilled += commit.spill.len() as u64;
+        spill(commit);
         decision
     }
 }
 
-/// Adds the effects that happened, and those that were refused for good, to what the run has used.
-fn count_settled(progress: &mut Progress, effects: &[EffectRecord]) {
+/// The visit is over: its effects are counted, those of the run go to the ledger, those that can be taken back to the stack.
+pub(super) fn fold(progress: &mut Progress, effects: &[EffectRecord]) {
+    progress.visit = Visit(progress.visit.0.saturating_add(1));
+    progress.trouble = None;
+    progress.journal.clear();
+    progress.spent.ended = progress.spent_with(effects);
+    progress.spent.more_for_step.clear();
+    count_settled(progress, effects);
+    // What takes effects back is not taken back itself.
+    if progress.undoing.is_none() {
+        progress.undo = stacked(&progress.undo, effects);
+    }
     for record in effects {
-        match record.outcome {
+        // What may have happened stays with the run, key or not: until it is settled, or listed as signed off. Of a read that may
+        // have, nothing is left but what it may have cost, and that is counted above.
+        progress.ledger.retain(|old| old.key != record.key);
+        let stays = if record.is_unknown() { record.class.acts() } else { record.of_run };
+        if stays {
+            progress.ledger.push(record.clone());
+        }
+    }
+}
+
+/// Adds the effects that happened, and those that were refused for good, to what the run has used.
+pub(super) fn count_settled(progress: &mut Progress, effects: &[EffectRecord]) {
+    for record in effects {
+        match &record.outcome {
             Outcome::Succeeded(_) => progress.usage.effects_confirmed += 1,
+            Outcome::Failed(failure) if failure.kind == FailureKind::NotSent => {}
             Outcome::Failed(_) => progress.usage.effects_failed += 1,
             Outcome::Unknown { .. } => {}
         }
     }
+}
+
+/// The ledger's surplus goes to items of its own: what is known first, since a certificate lists what is not.
+pub(super) fn spill(commit: &mut Commit) {
+    while commit.progress.ledger.len() > LEDGER_RECORDS_MAX {
+        let ledger = &mut commit.progress.ledger;
+        let known = ledger.iter().position(|record| !record.is_unknown());
+        let settled = known.or_else(|| ledger.iter().position(|record| !record.is_open()));
+        commit.spill.push(ledger.remove(settled.unwrap_or(0)));
+    }
+    commit.progress.spilled += commit.spill.len() as u64;
 }
 
 /// Effects that may have happened. What the last visit knows of one is newer than what the ledger says.
@@ -373,16 +382,4 @@ pub(super) fn open_effects<'a>(
 ) -> impl Iterator<Item = &'a EffectRecord> {
     let earlier = ledger.iter().filter(|old| last.iter().all(|new| new.key != old.key));
     last.iter().chain(earlier).filter(|record| record.is_open())
-}
-
-/// What is known of a run's effects at its end, `last` being those of the last visit, `lost_attempt` the time since when a
-/// worker that died may have made others.
-fn certificate(progress: &Progress, last: &[EffectRecord], lost_attempt: Option<Timestamp>) -> Certificate {
-    Certificate {
-        lost_attempt,
-        confirmed: progress.usage.effects_confirmed,
-        failed: progress.usage.effects_failed,
-        uncertain: open_effects(&progress.ledger, last).map(EffectLine::from).collect(),
-        step: progress.place.step(),
-    }
 }

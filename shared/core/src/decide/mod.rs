@@ -9,13 +9,19 @@
 //! | a signal or a cancellation was accepted | [`wake`]: send a message or not | [`mod@message`] |
 //! | the sweeper found a run | [`sweep()`]: send a message or not | [`mod@sweep`] |
 //! | the queue gave up on a message | [`dead_letter()`]: keep it for a person, delete it, send it again, park its run | [`mod@dead_letter`] |
-//! | a person resumes a parked run, or ends it | [`resume()`], [`cancel_parked`] | [`mod@resume`] |
+//! | a person resumes a parked run | [`resume()`] | [`mod@resume`] |
 //! | a person says how an effect ended | [`resolve()`] | [`mod@resolve`] |
+//! | an effect is about to be dispatched under an approval, or costs something | [`admit()`]: yes, or why not | [`mod@admit`] |
+//! | a person answers an approval | [`approve()`] | [`mod@approve`] |
+//! | a run fails or is cancelled | what it has done is taken back, then it ends; [`cancel_parked`], [`let_stand`] | [`mod@ending`] |
 //!
 //! A message is sent only after the write that it speaks of, and the own message is deleted only after that.
 
+pub mod admit;
+pub mod approve;
 pub mod commit;
 pub mod dead_letter;
+pub mod ending;
 pub mod intend;
 pub mod message;
 pub mod resolve;
@@ -26,12 +32,15 @@ pub mod turn;
 use alloc::string::String;
 use core::time::Duration;
 
+pub use admit::{NotAdmitted, NotApproved, admit};
+pub use approve::{Approve, ApproveRefused, Approved, approve};
 pub use commit::{StepEnd, StepOutcome, commit};
 pub use dead_letter::{DeadLetter, dead_letter};
+pub use ending::{LetStand, LetStandRefused, cancel_parked, let_stand};
 pub use intend::intend;
 pub use message::{Bury, Verdict, refused, wake};
 pub use resolve::{Resolution, Resolve, ResolveRefused, resolve};
-pub use resume::{Resume, ResumeRefused, cancel_parked, resume, resume_for_evidence};
+pub use resume::{Resume, ResumeRefused, resume, resume_for_evidence};
 pub use sweep::{DueRun, sweep};
 pub use turn::{Turn, turn};
 
@@ -59,11 +68,13 @@ pub struct Rules {
     pub lease: Duration,
     /// Acquires without a commit before the run is parked as poison.
     pub acquires_max: u32,
+    /// When the run is as old as its budget allows.
+    pub run_ends: Option<Timestamp>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), acquires_max: ATTEMPTS_SINCE_PROGRESS_MAX }
+        Self { lease: Duration::from_secs(30), acquires_max: ATTEMPTS_SINCE_PROGRESS_MAX, run_ends: None }
     }
 }
 
@@ -116,7 +127,7 @@ pub fn due_at(status: &Status, now: Timestamp) -> Option<Timestamp> {
     match status {
         Status::Created | Status::Running => Some(now.next_mark()),
         Status::Retrying { at } => Some((*at).max(now).next_mark()),
-        Status::Waiting(wait) => wait.until.map(|until| until.max(now).next_mark()),
+        Status::Waiting(wait) => wait.wakes_at().map(|at| at.max(now).next_mark()),
         Status::Parked { .. } | Status::Completed { .. } | Status::Failed { .. } | Status::Cancelled { .. } => None,
     }
 }
@@ -127,7 +138,7 @@ fn wake_up(status: &Status, ticket: Ticket, now: Timestamp) -> Option<Send> {
     let at = match status {
         Status::Created | Status::Running => now,
         Status::Retrying { at } => *at,
-        Status::Waiting(wait) => wait.until?,
+        Status::Waiting(wait) => wait.wakes_at()?,
         Status::Parked { .. } | Status::Completed { .. } | Status::Failed { .. } | Status::Cancelled { .. } => {
             return None;
         }
@@ -171,7 +182,8 @@ impl<'a> Draft<'a> {
     }
 
     /// The lease is kept and the next step runs in the same turn.
-    fn carry_on(self, rules: Rules) -> Decision {
+    fn carry_on(mut self, rules: Rules) -> Decision {
+        self.progress.spent.attempts = self.progress.spent.attempts.saturating_add(1);
         let lease = self.before.hold.lease.as_ref();
         let lease = lease.map(|held| Lease { until: self.now.plus(rules.lease), ..held.clone() });
         Decision { commit: self.into_commit(lease, None), then: Then::Continue }
@@ -190,7 +202,8 @@ impl<'a> Draft<'a> {
     }
 
     /// For a run that nobody holds. What a crashed attempt may have done stays open.
-    fn into_amend(self) -> Amend {
+    fn into_amend(mut self) -> Amend {
+        self.progress.spent.attempts = self.before.attempts();
         Amend {
             after: self.before.progress.revision,
             due_at: due_at(&self.progress.status, self.now),

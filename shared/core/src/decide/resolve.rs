@@ -3,14 +3,16 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use super::commit::open_effects;
+use super::commit::{count_settled, open_effects};
 use super::{Draft, Illegal, Send};
+use crate::budget::take_all;
 use crate::checkpoint::{Checkpoint, Progress};
 use crate::effect::{EffectKey, EffectRecord, Outcome};
 use crate::history::{EffectLine, EntryKind, More};
 use crate::json::Payload;
 use crate::status::{Failure, FailureKind, ParkReason, Phase, Status};
 use crate::time::Timestamp;
+use crate::undo::{not_passed, passed};
 use crate::write::Amend;
 
 /// What a person says of an effect that may have happened.
@@ -22,6 +24,8 @@ pub enum Resolution {
     Failed(String),
     /// It did not happen: the step may call again.
     TryAgain,
+    /// Nobody will ever know: it stays unknown, and the run may end with it.
+    SignOff,
 }
 
 impl Resolution {
@@ -31,6 +35,7 @@ impl Resolution {
             Self::Succeeded(_) => "succeeded",
             Self::Failed(_) => "failed",
             Self::TryAgain => "try-again",
+            Self::SignOff => "sign-off",
         }
     }
 }
@@ -102,10 +107,12 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
                 ParkReason::Poison { .. }
                 | ParkReason::StepLimit { .. }
                 | ParkReason::Incompatible { .. }
-                | ParkReason::Data { .. },
+                | ParkReason::Data { .. }
+                | ParkReason::Budget(_)
+                | ParkReason::Undo { .. },
             ..
-        }
-        | Status::Created
+        } => current.cancel.is_some() && current.progress.undoing.is_none(),
+        Status::Created
         | Status::Running
         | Status::Waiting(_)
         | Status::Completed { .. }
@@ -127,6 +134,17 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
 /// Writes the word down, and answers how the history names it, if the record is still there.
 fn settle(progress: &mut Progress, act: &Resolve, now: Timestamp) -> Option<EffectLine> {
     let outcome = match &act.resolution {
+        Resolution::SignOff => {
+            let mut line = None;
+            let records = progress.journal.iter_mut().chain(&mut progress.ledger);
+            for record in records.filter(|record| record.key == act.key) {
+                record.signed_off = Some(act.by.clone());
+                line = Some(EffectLine::from(&*record));
+            }
+            // It may have been passed, and nobody will know.
+            passed(&mut progress.undo, &act.key);
+            return line;
+        }
         Resolution::Succeeded(result) => Outcome::Succeeded(result.clone()),
         Resolution::Failed(message) => Outcome::Failed(Failure::new(FailureKind::Refused, message.clone())),
         Resolution::TryAgain => {
@@ -134,6 +152,11 @@ fn settle(progress: &mut Progress, act: &Resolve, now: Timestamp) -> Option<Effe
             // outside dedupes is called under its key, and its window begins anew.
             let forgotten = |record: &EffectRecord| record.key == act.key && record.class.needs_intent();
             progress.journal.retain(|record| !forgotten(record));
+            for record in progress.ledger.iter().filter(|record| forgotten(record)) {
+                take_all(&mut progress.spent.ended, &record.costs);
+                progress.undo.retain(|undo| undo.key != record.key);
+            }
+            not_passed(&mut progress.undo, &act.key);
             progress.ledger.retain(|record| !forgotten(record));
             Outcome::Unknown {
                 since: now,
@@ -141,10 +164,30 @@ fn settle(progress: &mut Progress, act: &Resolve, now: Timestamp) -> Option<Effe
             }
         }
     };
+    let is_failed = matches!(outcome, Outcome::Failed(_));
+    // What the journal knows of is counted when the visit ends.
+    if progress.journal.iter().all(|record| record.key != act.key) {
+        let earlier = progress.ledger.iter().find(|record| record.key == act.key);
+        let settled = earlier.map(|record| EffectRecord { outcome: outcome.clone(), ..record.clone() });
+        count_settled(progress, settled.as_slice());
+    }
+    if is_failed {
+        // It did not happen: nothing was spent, and nothing is to be taken back.
+        for record in progress.ledger.iter_mut().filter(|record| record.key == act.key) {
+            take_all(&mut progress.spent.ended, &core::mem::take(&mut record.costs));
+        }
+        progress.undo.retain(|undo| undo.key != act.key);
+        not_passed(&mut progress.undo, &act.key);
+    } else if !matches!(outcome, Outcome::Unknown { .. }) {
+        passed(&mut progress.undo, &act.key);
+    }
     let records = progress.journal.iter_mut().chain(&mut progress.ledger);
     let mut line = None;
     for record in records.filter(|record| record.key == act.key) {
         record.outcome = outcome.clone();
+        if is_failed {
+            record.costs.clear();
+        }
         line = Some(EffectLine::from(&*record));
     }
     line

@@ -4,12 +4,14 @@ use alloc::string::String;
 use core::time::Duration;
 
 use super::{Draft, Illegal, Send};
+use crate::approval::{Approval, Standing};
+use crate::budget::{OverBudget, WALL_MS};
 use crate::checkpoint::Checkpoint;
 use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EntryKind, More};
-use crate::status::{ParkReason, Phase, Status};
-use crate::time::Timestamp;
-use crate::write::{Amend, Commit};
+use crate::status::{ParkReason, Phase, Status, Wait};
+use crate::time::{Timestamp, millis};
+use crate::write::Amend;
 
 /// Who lets a run go on, and why. Recorded in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum ResumeRefused {
 }
 
 /// Decides on resuming a parked run: it goes on where it stands, with its journal, its failed attempts forgotten. After a
-/// step limit, it may make as many steps again. After an unknown outcome of an idempotent effect, resuming is the person's word
+/// step limit, it may make as many steps again; after its budget is spent, it may spend as much again. After an unknown outcome of an idempotent effect, resuming is the person's word
 /// that it may be called again under its key; what cannot be called again unasked needs [`resolve`](super::resolve()).
 pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Amend, Send), ResumeRefused> {
     let Status::Parked { reason, .. } = &current.progress.status else {
@@ -50,7 +52,15 @@ pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Ame
                 record.outcome = Outcome::Unknown { since: now, evidence: alloc::format!("resumed {note}") };
             }
         }
-        ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {}
+        ParkReason::Budget(over) => {
+            // A run grows older while it is parked.
+            let age = if over.counter == WALL_MS { millis(now.since(current.started_at)) } else { 0 };
+            progress.spent.allow(&OverBudget { spent: over.spent.max(age), ..over.clone() });
+        }
+        ParkReason::Poison { .. }
+        | ParkReason::Incompatible { .. }
+        | ParkReason::Data { .. }
+        | ParkReason::Undo { .. } => {}
     }
     Ok((amend, send))
 }
@@ -77,7 +87,12 @@ pub fn resume_for_evidence(current: &Checkpoint, now: Timestamp) -> Result<Optio
 fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Send), Illegal> {
     let step = current.progress.place.step();
     let mut draft = Draft::new(current, now);
-    draft.become_status(Status::Running, &step)?;
+    // A wait that was cut short goes on, unless what it waits for was decided meanwhile.
+    let is_open = |approval: &Approval| approval.standing(now) == Standing::Open;
+    let asked = |wait: &Wait| current.progress.approvals.iter().find(|known| wait.approval.as_ref() == Some(&known.id));
+    let cut = draft.progress.spent.cut_wait.take().filter(|wait| asked(wait).is_none_or(is_open));
+    let status = cut.map_or(Status::Running, |wait| Status::Waiting(Wait { budget_ends: Some(now), ..*wait }));
+    draft.become_status(status, &step)?;
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.into()), ..More::default() });
     draft.progress.trouble = None;
     draft.progress.ticket = draft.progress.ticket.next();
@@ -88,14 +103,4 @@ fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Sen
 /// Whether resuming means calling it again. What the outside does not dedupe is asked about, or a person resolves it.
 fn is_repeated(record: &EffectRecord) -> bool {
     record.is_open() && !record.class.needs_intent()
-}
-
-/// Ends a parked run whose cancellation was asked for: no worker will take it up. `None` when it is not parked, or nobody
-/// has asked.
-pub fn cancel_parked(current: &Checkpoint, now: Timestamp) -> Result<Option<Amend>, Illegal> {
-    if !matches!(current.progress.status, Status::Parked { .. }) || current.cancel.is_none() {
-        return Ok(None);
-    }
-    let Commit { after, progress, due_at, segment, .. } = super::commit::cancelled(current, now)?.commit;
-    Ok(Some(Amend { after, progress, tried_since: None, due_at, segment }))
 }

@@ -5,9 +5,10 @@ use alloc::string::ToString;
 use core::time::Duration;
 
 use super::{Decision, Draft, Illegal, Rules};
+use crate::budget::{Budget, Reached};
 use crate::checkpoint::Checkpoint;
 use crate::history::{EntryKind, More};
-use crate::status::{ParkReason, Status, Wait};
+use crate::status::{Failure, FailureKind, ParkReason, Status, Wait};
 use crate::time::Timestamp;
 
 /// What a worker does with a run that it holds.
@@ -19,47 +20,76 @@ pub enum Turn {
     Write(Box<Decision>),
 }
 
-/// Decides, in this order: a cancellation ends the run; a wait that nothing has ended goes on; poison and a used-up step
-/// limit park it; else the step runs.
-pub fn turn(held: &Checkpoint, rules: Rules, now: Timestamp) -> Result<Turn, Illegal> {
+/// Decides, in this order: a cancellation ends the run, once what may have happened is asked about; a spent budget parks or ends it;
+/// a wait that nothing has ended goes on; poison and a used-up step limit park it; else the step runs. What takes effects
+/// back is not held up by a cancellation, a budget or a step limit.
+pub fn turn(held: &Checkpoint, budget: &Budget, rules: Rules, now: Timestamp) -> Result<Turn, Illegal> {
     let write = |decision: Decision| Ok(Turn::Write(Box::new(decision)));
     let progress = &held.progress;
-    if held.cancel.is_some() {
-        return write(super::commit::cancelled(held, now)?);
+    let undoing = progress.undoing.is_some();
+    let is_poison = held.hold.acquires > rules.acquires_max;
+    if held.cancel.is_some() && !undoing {
+        if is_poison || !super::ending::can_ask(held) {
+            return write(super::ending::cancelled(held, now)?);
+        }
+        return Ok(Turn::Step);
     }
-    // Before anything parks it: a parked run no longer knows of its wait, and resuming it would run the step too early.
-    if let Status::Waiting(wait) = &progress.status
-        && !wait.is_over(now)
-        && !held.mailbox.holds_any(&wait.on)
-    {
-        return write(wait_on(held, wait, now)?);
+    let wait = match &progress.status {
+        Status::Waiting(wait) if !wait.is_over(now) && !held.mailbox.holds_any(&wait.on) => Some(wait),
+        Status::Created
+        | Status::Running
+        | Status::Waiting(_)
+        | Status::Retrying { .. }
+        | Status::Parked { .. }
+        | Status::Completed { .. }
+        | Status::Failed { .. }
+        | Status::Cancelled { .. } => None,
+    };
+    // A run that waits on makes no attempt, but it grows older.
+    let allowed = if wait.is_some() { budget.allows_age(held, now) } else { budget.allows_attempt(held, now) };
+    if !undoing && let Err(over) = allowed {
+        return write(match budget.reached {
+            Reached::Park => park(held, ParkReason::Budget(over), wait, now)?,
+            Reached::Fail => {
+                let failure = Failure::new(FailureKind::Budget, over.to_string());
+                super::ending::failed(held, failure, now)?
+            }
+        });
     }
-    if held.hold.acquires > rules.acquires_max {
-        return write(park(held, ParkReason::Poison { acquires: held.hold.acquires - 1 }, now)?);
+    // Before poison or the step limit parks it: resuming it would run the step too early.
+    if let Some(wait) = wait {
+        return write(wait_on(held, wait, rules, now)?);
     }
-    if progress.visit.0 >= progress.step_limit {
-        return write(park(held, ParkReason::StepLimit { limit: progress.step_limit }, now)?);
+    if is_poison {
+        return write(park(held, ParkReason::Poison { acquires: held.hold.acquires - 1 }, None, now)?);
+    }
+    if progress.visit.0 >= progress.step_limit && !undoing {
+        return write(park(held, ParkReason::StepLimit { limit: progress.step_limit }, None, now)?);
     }
     Ok(Turn::Step)
 }
 
-/// Parks the run. Place, journal and mailbox stay as they are: resuming needs them.
-fn park(held: &Checkpoint, reason: ParkReason, now: Timestamp) -> Result<Decision, Illegal> {
+/// Parks the run. Place, journal and mailbox stay as they are, and so does a wait that nothing has ended: resuming needs them.
+fn park(held: &Checkpoint, reason: ParkReason, wait: Option<&Wait>, now: Timestamp) -> Result<Decision, Illegal> {
     let step = held.progress.place.step();
     let last = held.progress.trouble.as_ref().map(|trouble| alloc::format!("{reason}; last error: {}", trouble.last));
     let note = last.unwrap_or_else(|| reason.to_string());
     let mut draft = Draft::new(held, now);
+    // The attempts that crashed are made; this one is not.
+    draft.progress.spent.attempts = held.attempts().saturating_sub(1);
+    draft.progress.spent.cut_wait = wait.cloned().map(Box::new);
     draft.become_status(Status::Parked { reason, at: now }, &step)?;
     draft.record(step, EntryKind::Parked, Duration::ZERO, More { note: Some(note), ..More::default() });
     Ok(draft.end())
 }
 
 /// Goes on waiting, having looked at the signals that are there.
-fn wait_on(held: &Checkpoint, wait: &Wait, now: Timestamp) -> Result<Decision, Illegal> {
+fn wait_on(held: &Checkpoint, wait: &Wait, rules: Rules, now: Timestamp) -> Result<Decision, Illegal> {
     let step = held.progress.place.step();
     let seen = held.mailbox.seq;
     let mut draft = Draft::new(held, now);
-    draft.become_status(Status::Waiting(Wait { seen, ..wait.clone() }), &step)?;
+    let budget_ends = rules.run_ends.filter(|_| held.progress.undoing.is_none());
+    draft.become_status(Status::Waiting(Wait { budget_ends, seen, ..wait.clone() }), &step)?;
     draft.record(step, EntryKind::LookedUp, Duration::ZERO, More::default());
     Ok(draft.hand_off(Some(seen)))
 }

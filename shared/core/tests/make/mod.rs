@@ -6,20 +6,20 @@ use core::time::Duration;
 
 use serde_json::json;
 use stepwell_core::checkpoint::{CancelRequest, Lease, Place, Usage};
-use stepwell_core::decide::{Decision, Moment, Rules, StepEnd, StepOutcome, Turn, turn};
+use stepwell_core::decide::{Decision, Moment, Resolution, Resolve, Rules, StepEnd, StepOutcome, Turn, resolve, turn};
 use stepwell_core::history::EntryKind;
-use stepwell_core::write::{Acquire, Commit, Refusal, Start, Write, WriteRequest, apply};
+use stepwell_core::write::{Acquire, Amend, Commit, Refusal, Start, Write, WriteRequest, apply};
 use stepwell_core::{
-    Checkpoint, Class, Digest, EffectKey, EffectRecord, Failure, FailureKind, Json, Letter, MailboxSeq, Outcome,
-    Payload, RunId, Scope, SignalId, SignalName, Status, Ticket, Timestamp, Visit, Wait, WorkerId, WorkflowName,
-    WriteId,
+    Amounts, AskApproval, Authority, Budget, Certificate, Checkpoint, Class, Digest, EffectKey, EffectRecord, Failure,
+    FailureKind, Json, Letter, MailboxSeq, Outcome, ParkReason, Payload, RunId, Scope, SignalId, SignalName, Status,
+    Ticket, Timestamp, Visit, Wait, WorkerId, WorkflowName, WriteId,
 };
 
 /// When every test begins. Not on a watchdog mark: the next one is 10 minutes later.
 pub(crate) const T0: Timestamp = Timestamp(1_700_000_400_000);
 /// The first watchdog mark after [`T0`].
 pub(crate) const MARK: Timestamp = Timestamp(1_700_001_000_000);
-pub(crate) const RULES: Rules = Rules { lease: Duration::from_secs(30), acquires_max: 5 };
+pub(crate) const RULES: Rules = Rules { lease: Duration::from_secs(30), acquires_max: 5, run_ends: None };
 
 pub(crate) fn at(after: u64) -> Timestamp {
     T0.plus(Duration::from_millis(after))
@@ -68,7 +68,21 @@ pub(crate) fn letter(id: &str, name: &str) -> Letter {
 pub(crate) fn effect(name: &str, class: Class, outcome: Outcome) -> EffectRecord {
     let workflow = WorkflowName::new("brief").unwrap();
     let key = EffectKey::derive(&run(), &workflow, name, Scope::Visit(Visit(0)));
-    EffectRecord { key, name: name.into(), class, parameters: None, attempts: 1, outcome, until: None, of_run: false }
+    EffectRecord {
+        key,
+        name: name.into(),
+        class,
+        parameters: None,
+        attempts: 1,
+        outcome,
+        until: None,
+        of_run: false,
+        approval: None,
+        costs: Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
+    }
 }
 
 pub(crate) fn succeeded(name: &str) -> EffectRecord {
@@ -142,7 +156,8 @@ pub(crate) fn held(status: Status) -> Checkpoint {
 }
 
 pub(crate) fn waiting(on: &[&str], until: Option<Timestamp>) -> Status {
-    Status::Waiting(Wait { on: on.iter().map(|name| signal(name)).collect(), until, seen: MailboxSeq(0) })
+    let on = on.iter().map(|name| signal(name)).collect();
+    Status::Waiting(Wait { on, approval: None, until, budget_ends: None, seen: MailboxSeq(0) })
 }
 
 pub(crate) fn acquire(current: &Checkpoint, now: Timestamp) -> Result<Checkpoint, Refusal> {
@@ -177,6 +192,87 @@ pub(crate) fn last_kind(decision: &Decision) -> EntryKind {
 
 /// What is written for a run that was acquired and whose step does not run.
 pub(crate) fn turned(run: &Checkpoint, now: Timestamp) -> Decision {
-    let Turn::Write(decision) = turn(run, RULES, now).unwrap() else { panic!("the step would run") };
+    let Turn::Write(decision) = turn(run, &Budget::none(), RULES, now).unwrap() else { panic!("the step would run") };
     *decision
+}
+
+/// What the amendment leaves behind, which has to be accepted and to keep every invariant.
+pub(crate) fn amended(current: &Checkpoint, now: Timestamp, amend: Amend) -> Checkpoint {
+    let after = write(current, now, Write::Amend(Box::new(amend))).unwrap();
+    stepwell_core::invariants::check(&after).unwrap();
+    after
+}
+
+/// A person's word on the effect of this name, and whether the run is woken by it.
+pub(crate) fn told(current: &Checkpoint, name: &str, resolution: Resolution, now: Timestamp) -> (Checkpoint, bool) {
+    let records = || current.progress.journal.iter().chain(&current.progress.ledger);
+    let key = records().find(|record| record.name == name).unwrap().key.clone();
+    let act = Resolve { key, resolution, by: "bob".into(), why: "the bank says so".into() };
+    let (amend, send) = resolve(current, &act, now).unwrap();
+    (amended(current, now, amend), send.is_some())
+}
+
+/// Every open effect is signed off as uncertain. The last one wakes the run.
+pub(crate) fn signed_off(current: &Checkpoint, now: Timestamp) -> Checkpoint {
+    let stepwell_core::Progress { journal, ledger, .. } = &current.progress;
+    let earlier = ledger.iter().filter(|old| journal.iter().all(|new| new.key != old.key));
+    let open = journal.iter().chain(earlier).filter(|record| record.is_open());
+    let open: Vec<_> = open.map(|record| record.name.clone()).collect();
+    let mut run = current.clone();
+    for (index, name) in open.iter().enumerate() {
+        let (after, woken) = told(&run, name, Resolution::SignOff, now);
+        assert_eq!(woken, index + 1 == open.len(), "{name} is number {index} of {open:?}");
+        run = after;
+    }
+    run
+}
+
+/// The run after a worker has taken it up and run no step.
+pub(crate) fn taken_up(run: &Checkpoint, now: Timestamp) -> Checkpoint {
+    let held = acquire(run, now).unwrap();
+    let decision = turned(&held, now);
+    committed(&held, now, decision.commit)
+}
+
+/// The certificate of a run that was cancelled.
+pub(crate) fn certificate(run: &Checkpoint) -> Certificate {
+    let Status::Cancelled { certificate, .. } = &run.progress.status else { panic!("{:?}", run.progress.status) };
+    certificate.clone()
+}
+
+/// For what a run is parked that does not know how an effect ended.
+pub(crate) fn parked_for(run: &Checkpoint) -> String {
+    match &run.progress.status {
+        Status::Parked { reason: ParkReason::UnknownOutcome { what }, .. } => what.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The run after its holder has let it go between two steps.
+pub(crate) fn handed_off(held: &Checkpoint, now: Timestamp) -> Checkpoint {
+    let goto = end(StepOutcome::Goto { place: held.progress.place.clone() });
+    let decision = stepwell_core::decide::commit(held, goto, RULES, moment(now), false).unwrap();
+    committed(held, now, decision.commit)
+}
+
+/// An approval of a refund, of the finance department or of ann, after four hours also of the chief.
+pub(crate) fn refund() -> AskApproval {
+    AskApproval {
+        action: "refund".into(),
+        parameters: inline(&json!({"order": 7, "cents": 900})),
+        fingerprint: Digest::of(b"7, 900"),
+        by: vec![Authority::Role("finance".into()), Authority::Person("ann".into())],
+        quorum: 1,
+        escalation: Some((Duration::from_hours(4), vec![Authority::Role("cfo".into())])),
+        within: Duration::from_hours(72),
+        usable_for: Duration::from_hours(24),
+    }
+}
+
+/// A run that waits for an approval, held by nobody.
+pub(crate) fn asked(ask: AskApproval) -> Checkpoint {
+    let held = held(Status::Running);
+    let wait = StepOutcome::Wait { place: place("Refund"), on: vec![], until: None, ask: Some(Box::new(ask)) };
+    let decision = stepwell_core::decide::commit(&held, end(wait), RULES, moment(T0), false).unwrap();
+    committed(&held, T0, decision.commit)
 }

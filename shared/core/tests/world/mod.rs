@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use books::{Books, Wrong};
 use stepwell_core::decide::sweep::{DueRun, horizon, sweep};
-use stepwell_core::decide::{Resume, Rules, Send, resume, wake};
+use stepwell_core::decide::{Resolution, Resolve, Resume, Rules, Send, resolve, resume, wake};
 use stepwell_core::limits::WATCHDOG_MARK;
 use stepwell_core::write::{Refusal, Write, WriteRequest, apply, is_applied};
 use stepwell_core::{Checkpoint, Status, Ticket, Timestamp, WriteId};
@@ -19,7 +19,7 @@ use worker::Worker;
 
 use crate::make;
 
-const RULES: Rules = Rules { lease: Duration::from_secs(30), acquires_max: 2 };
+const RULES: Rules = Rules { lease: Duration::from_secs(30), acquires_max: 2, run_ends: None };
 /// A message that was received comes again after this long, unless it was deleted. Shorter than a lease: both happen.
 const VISIBILITY: Duration = Duration::from_secs(20);
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
@@ -199,12 +199,20 @@ impl World {
         Ok(())
     }
 
+    /// Lets a parked run go on. One that is to end, and cannot for want of an answer, is given that.
     fn resume(&mut self, dice: &mut Dice) -> Result<(), Wrong> {
-        let act = Resume { by: "ann".into(), why: None };
-        let Ok((amend, send)) = resume(&self.run, &act, self.now) else { return Ok(()) };
+        let open = self.run.progress.journal.iter().chain(&self.run.progress.ledger).find(|record| record.is_open());
+        let decided = if let Some(record) = open.filter(|_| self.run.cancel.is_some()).cloned() {
+            let (resolution, by, why) = (Resolution::SignOff, "ann".into(), "nobody knows".into());
+            resolve(&self.run, &Resolve { key: record.key, resolution, by, why }, self.now).ok()
+        } else {
+            let act = Resume { by: "ann".into(), why: None };
+            resume(&self.run, &act, self.now).ok().map(|(amend, send)| (amend, Some(send)))
+        };
+        let Some((amend, send)) = decided else { return Ok(()) };
         let request = self.request(Write::Amend(Box::new(amend)));
         if self.write(&request)?.is_ok() {
-            self.send_from_outside(Some(send), dice);
+            self.send_from_outside(send, dice);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::mem::take;
 use stepwell_core::decide::{Decision, Moment, Send, StepEnd, StepOutcome, Then, Turn, Verdict};
 use stepwell_core::decide::{commit, intend, refused, turn};
 use stepwell_core::write::{Acquire, Refusal, Renew, Write, WriteRequest};
-use stepwell_core::{Checkpoint, Class, Message, ParkReason, RetryPolicy, Ticket};
+use stepwell_core::{Budget, Checkpoint, Class, Message, ParkReason, RetryPolicy, Ticket};
 
 use super::{Dice, InFlight, LeftOut, RULES, STEPS_MOST, VISIBILITY, World, Wrong};
 use crate::make;
@@ -132,7 +132,7 @@ impl World {
     }
 
     fn decide(&mut self, held: &Checkpoint, mut dice: Dice) -> Result<Doing, Wrong> {
-        match turn(held, RULES, self.now).map_err(|illegal| illegal.to_string())? {
+        match turn(held, &Budget::none(), RULES, self.now).map_err(|illegal| illegal.to_string())? {
             Turn::Write(decision) => Ok(self.committing(*decision, None)),
             Turn::Step => {
                 self.books.step(held, self.now)?;
@@ -173,11 +173,11 @@ impl World {
         let outcome = match dice.pick(24) {
             _ if held.progress.visit.0 >= STEPS_MOST => complete(),
             0..=3 => StepOutcome::Goto { place },
-            4..=10 => StepOutcome::Wait { place, on: on(dice), until: None },
-            11..=13 => StepOutcome::Wait { place, on: on(dice), until: minutes(dice.pick(15)) },
-            14 | 15 => StepOutcome::Wait { place, on: vec![], until: minutes(dice.pick(15)) },
+            4..=10 => StepOutcome::Wait { place, on: on(dice), until: None, ask: None },
+            11..=13 => StepOutcome::Wait { place, on: on(dice), until: minutes(dice.pick(15)), ask: None },
+            14 | 15 => StepOutcome::Wait { place, on: vec![], until: minutes(dice.pick(15)), ask: None },
             16 if self.settings.sweeper => {
-                StepOutcome::Wait { place, on: on(dice), until: minutes(15 + dice.pick(120)) }
+                StepOutcome::Wait { place, on: on(dice), until: minutes(15 + dice.pick(120)), ask: None }
             }
             16..=20 => {
                 let policy = RetryPolicy::default().max_attempts(4);

@@ -15,12 +15,13 @@ use stepwell_core::{
     SignalName, Status, Ticket, Timestamp, WorkerId, WorkflowName,
 };
 use stepwell_engine::{
-    Ack, Budget, Client, ClientError, Engine, HistoryEntry, Ports, Settings, SignalAnswer, SignalRequest, StartRequest,
-    Worker, WorkerReport, WorkerSettings,
+    Ack, Client, ClientError, Engine, HistoryEntry, Ports, Settings, SignalAnswer, SignalRequest, StartRequest,
+    TurnTime, Worker, WorkerReport, WorkerSettings,
 };
 use stepwell_local::memory::Memory;
 use stepwell_ports::{
-    CheckpointStore, Clock, Delivery, DuePage, ListQuery, Page, RunQueue, RunSummary, StoreError, Written,
+    CheckpointStore, Claim, Claimed, Clock, Delivery, DuePage, ListQuery, Page, RunQueue, RunSummary, StoreError,
+    Written,
 };
 use stepwell_testkit::faults::Gate;
 use stepwell_testkit::{SeededIds, VirtualClock};
@@ -182,13 +183,13 @@ impl Bed {
     }
 
     /// One turn on the next message.
-    pub(crate) async fn turn(&self, budget: &Budget) -> Ack {
+    pub(crate) async fn turn(&self, budget: &TurnTime) -> Ack {
         let delivery = self.receive(Duration::from_hours(1)).await.expect("no message comes");
         self.work(&self.engine(), &delivery, budget).await
     }
 
     /// What a worker does with one message.
-    pub(crate) async fn work(&self, engine: &Engine, delivery: &Delivery, budget: &Budget) -> Ack {
+    pub(crate) async fn work(&self, engine: &Engine, delivery: &Delivery, budget: &TurnTime) -> Ack {
         let ack = engine.turn(&delivery.message, budget).await;
         match &ack {
             Ack::Delete => self.memory.delete(std::slice::from_ref(&delivery.receipt)).await.unwrap(),
@@ -259,13 +260,13 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn minute() -> Budget {
-    Budget::of(Duration::from_mins(1))
+pub(crate) fn minute() -> TurnTime {
+    TurnTime::of(Duration::from_mins(1))
 }
 
 /// One step a turn.
-pub(crate) fn one_step() -> Budget {
-    Budget::of(Duration::ZERO)
+pub(crate) fn one_step() -> TurnTime {
+    TurnTime::of(Duration::ZERO)
 }
 
 pub(crate) fn secs(secs: u64) -> Duration {
@@ -371,6 +372,10 @@ impl CheckpointStore for Witness {
 
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
         self.inner.history(run, from, limit).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        self.inner.claim(claim).await
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use stepwell::prelude::*;
-use stepwell_core::{Certificate, Phase, RunId, Status};
+use stepwell_core::decide::{Resolution, Resolve};
+use stepwell_core::{Certificate, EffectRecord, Phase, RunId, Status};
 use stepwell_engine::{Ack, CancelAnswer, ClientError};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
@@ -213,15 +214,22 @@ async fn what_a_step_did_before_it_heard_is_in_the_certificate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_happened_is_listed_as_uncertain() {
+async fn what_may_have_happened_is_settled_first_or_signed_off_as_uncertain() {
     let set = Set::of(Scene::Uncertain).await;
     set.bed.turn(&minute()).await;
     set.cancel().await;
     set.bed.settle().await;
+    assert_eq!(set.bed.parked(&set.run).await.code(), "unknown-outcome");
+    let open = set.bed.checkpoint(&set.run).await.progress.journal.into_iter().find(EffectRecord::is_open).unwrap();
+    let (by, why) = ("bob".to_owned(), "the bank does not know".to_owned());
+    let act = Resolve { key: open.key.clone(), resolution: Resolution::SignOff, by, why };
+    set.bed.client().resolve(&set.run, act).await.unwrap();
+    set.bed.settle().await;
     let certificate = set.certificate().await;
     assert_eq!((certificate.confirmed, certificate.failed), (1, 0));
-    let names: Vec<&str> = certificate.uncertain.iter().map(|line| line.name.as_str()).collect();
-    assert_eq!(names, ["pay"]);
+    let [pay] = &certificate.uncertain[..] else { panic!("{certificate:?}") };
+    assert_eq!((pay.name.as_str(), pay.attempts, pay.until), ("pay", 1, open.until));
+    assert_eq!((pay.key.as_ref(), pay.signed_off_by.as_deref()), (Some(&open.key), Some("bob")));
 }
 
 /// A commit that takes a second to reach the store, or to be answered, and a cancellation in that second.

@@ -104,20 +104,20 @@ impl Scene {
 }
 
 /// One row of the table.
-struct Row {
+pub(crate) struct Row {
     what: String,
-    tried: u32,
+    pub(crate) tried: u32,
     right: u32,
     slowest: Duration,
     failures: Vec<String>,
 }
 
 impl Row {
-    fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), tried: 0, right: 0, slowest: Duration::ZERO, failures: Vec::new() }
     }
 
-    fn add(&mut self, point: &str, wrong: &[String], took: Duration) {
+    pub(crate) fn add(&mut self, point: &str, wrong: &[String], took: Duration) {
         self.tried += 1;
         self.slowest = self.slowest.max(took);
         if wrong.is_empty() {
@@ -128,7 +128,7 @@ impl Row {
     }
 }
 
-fn report(suite: &str, rows: &[Row]) {
+pub(crate) fn report(suite: &str, rows: &[Row]) {
     let mut report = Report::new(suite);
     let mut table = Table::new(&["what goes wrong", "points", "ended right", "slowest run, s"]);
     for row in rows {

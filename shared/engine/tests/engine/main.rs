@@ -3,7 +3,10 @@
 // A surprise in a test should stop it, whether in its helpers or in the test itself.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod across;
+mod approvals;
 mod bed;
+mod budgets;
 mod cancel;
 mod client;
 mod crash_matrix;
@@ -12,11 +15,15 @@ mod dead_letters;
 mod effects;
 mod incompatible;
 mod leases;
+mod outside_crashes;
 mod poison;
 mod retries;
 mod schedules;
+mod settling;
+mod shop;
 mod story;
 mod sweep;
 mod turns;
+mod undo;
 mod waits;
 mod worker;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use stepwell::{Registry, Timestamp, Workflow};
-use stepwell_core::decide::Rules;
+use stepwell_core::decide::{Resolution, Resolve, Rules};
 use stepwell_core::time::millis;
-use stepwell_core::{Phase, RunId, WorkflowName};
+use stepwell_core::{EffectRecord, Phase, RunId, WorkflowName};
 use stepwell_engine::{CancelAnswer, ClientError, StartRequest, WorkerSettings};
 use stepwell_ports::Clock;
 use stepwell_report::Report;
@@ -157,9 +157,23 @@ impl World {
             if phase.is_ended() {
                 return Ok(phase);
             }
+            if phase == Phase::Parked {
+                self.sign_off(run).await;
+            }
             tokio::time::sleep(secs(1)).await;
         }
         Err(format!("{run} never ends: {:?}", self.bed.checkpoint(run).await))
+    }
+
+    /// A cancelled run waits for a person where its booking may have happened. Nobody here will find out.
+    async fn sign_off(&self, run: &RunId) {
+        let progress = self.bed.checkpoint(run).await.progress;
+        let open = progress.journal.into_iter().chain(progress.ledger).find(EffectRecord::is_open);
+        let Some(EffectRecord { key, .. }) = open else { return };
+        let (by, why) = ("ann".to_owned(), "nobody knows".to_owned());
+        let act = Resolve { key, resolution: Resolution::SignOff, by, why };
+        // Refused while the call may still land: then it is asked again.
+        self.ask(async |client| client.resolve(run, act.clone()).await).await.ok();
     }
 
     /// What went wrong, and how long it took.

@@ -219,6 +219,10 @@ async fn ended_once(bed: &Bed, run: &RunId, must: &mut impl FnMut(bool, String))
             | EntryKind::Retried
             | EntryKind::Parked
             | EntryKind::Resumed
+            | EntryKind::Answered
+            | EntryKind::Undoing
+            | EntryKind::Undone
+            | EntryKind::LetStand
             | EntryKind::Failed
             | EntryKind::Cancelled => {}
         }

@@ -6,7 +6,7 @@ use stepwell::prelude::*;
 use stepwell_core::history::EntryKind;
 use stepwell_core::write::Write;
 use stepwell_core::{FailureKind, Phase, Revision, Ticket, limits};
-use stepwell_engine::{Ack, Budget, StopFlag};
+use stepwell_engine::{Ack, StopFlag, TurnTime};
 use stepwell_ports::CheckpointStore;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
@@ -53,7 +53,7 @@ fn bed() -> Bed {
 async fn steps_run_in_one_turn_while_the_soft_budget_lasts() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 9, each: 10 }).await;
-    assert_eq!(bed.turn(&Budget::of(secs(35))).await, Ack::Delete);
+    assert_eq!(bed.turn(&TurnTime::of(secs(35))).await, Ack::Delete);
     let checkpoint = bed.checkpoint(&run).await;
     // Further steps start at 10, 20 and 30 seconds, none at 40.
     assert_eq!(checkpoint.progress.revision, Revision(4));
@@ -68,7 +68,7 @@ async fn no_step_is_started_that_may_not_end_before_the_hard_deadline() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 9, each: 10 }).await;
     // A step may take a minute: after ten seconds one more fits, after twenty none.
-    let budget = Budget { hard: Some(T0.plus(secs(70))), ..Budget::of(secs(1_000)) };
+    let budget = TurnTime { hard: Some(T0.plus(secs(70))), ..TurnTime::of(secs(1_000)) };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
     assert_eq!(bed.checkpoint(&run).await.progress.revision, Revision(2));
 }
@@ -77,7 +77,7 @@ async fn no_step_is_started_that_may_not_end_before_the_hard_deadline() {
 async fn one_step_runs_even_when_there_is_no_time_for_another() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 9, each: 10 }).await;
-    let budget = Budget { hard: Some(T0.plus(secs(10))), ..Budget::of(Duration::ZERO) };
+    let budget = TurnTime { hard: Some(T0.plus(secs(10))), ..TurnTime::of(Duration::ZERO) };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
     assert_eq!(bed.story(&run).await, "Count:stepped");
 }
@@ -86,7 +86,7 @@ async fn one_step_runs_even_when_there_is_no_time_for_another() {
 async fn a_step_does_not_outlive_its_process() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 1, each: 50 }).await;
-    let budget = Budget { hard: Some(T0.plus(secs(45))), ..minute() };
+    let budget = TurnTime { hard: Some(T0.plus(secs(45))), ..minute() };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
     assert_eq!(bed.elapsed(), secs(45));
     let checkpoint = bed.checkpoint(&run).await;
@@ -105,7 +105,7 @@ async fn a_step_does_not_outlive_its_process() {
 async fn a_step_that_ends_in_the_last_moment_has_ended() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 1, each: 45 }).await;
-    let budget = Budget { hard: Some(T0.plus(secs(45))), ..minute() };
+    let budget = TurnTime { hard: Some(T0.plus(secs(45))), ..minute() };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
     assert_eq!(bed.story(&run).await, "Count:completed");
 }
@@ -114,7 +114,7 @@ async fn a_step_that_ends_in_the_last_moment_has_ended() {
 async fn a_hard_end_after_the_steps_own_time_changes_nothing() {
     let bed = bed();
     let run = bed.start::<Countdown>(Input { steps: 1, each: 100 }).await;
-    let budget = Budget { hard: Some(T0.plus(secs(60))), ..minute() };
+    let budget = TurnTime { hard: Some(T0.plus(secs(60))), ..minute() };
     assert_eq!(bed.turn(&budget).await, Ack::Delete);
     let failure = bed.checkpoint(&run).await.progress.trouble.unwrap().last;
     assert!(failure.message.starts_with("the step took longer than 60s"), "{failure}");

@@ -5,9 +5,14 @@
 //!
 //! A run's values may be large, and may lie in blobs: [`Reach`] says which of them are read.
 
+mod approval;
+mod budget;
+mod effect;
 mod history;
 mod list;
+mod of_run;
 mod run;
+mod undo;
 mod unknown;
 mod value;
 
@@ -16,14 +21,17 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use stepwell_core::Timestamp;
 
+pub use approval::{AnswerView, AnsweredView, ApprovalView, AuthorityView, EscalationView, StandsView, UsedView};
+pub use budget::{BudgetView, CounterView};
+pub use effect::{EffectView, OutcomeView};
 pub(crate) use history::HistoryView;
 pub use history::{EffectLineView, EntryView};
 pub use list::{PageView, SummaryView};
+pub use of_run::{OfRun, of_each};
 pub use run::{
-    CancelAnswerView, CancelView, CertificateView, DetailView, EffectView, FailureView, OutcomeView, RunView,
-    SignalView, TroubleView, UsageView, WorkerView,
+    CancelAnswerView, CancelView, DetailView, FailureView, RunView, SignalView, TroubleView, UsageView, WorkerView,
 };
-pub(crate) use unknown::UnknownsView;
+pub use undo::{CauseView, CertificateView, CertifiedView, UndoView, UndoingView};
 pub use unknown::{UnknownView, wants_an_answer};
 pub use value::{Reach, Value};
 

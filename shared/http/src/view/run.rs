@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stepwell_core::{
-    CancelRequest, Certificate, Checkpoint, Class, EffectRecord, Failure, Lease, Letter, Outcome, Phase, Place,
-    Progress, RunId, Status, Timestamp, Trouble, Usage, Wait, WorkflowName,
+    ApprovalId, Budget, CancelRequest, Checkpoint, Failure, Lease, Letter, Phase, Place, Progress, RunId, Status,
+    Timestamp, Trouble, Usage, Wait, WorkflowName,
 };
-use stepwell_engine::{Client, ClientError};
+use stepwell_engine::{CancelAnswer, Client, ClientError};
 
-use super::history::EffectLineView;
-use super::{At, Reach, Value};
+use super::{
+    ApprovalView, At, BudgetView, CertificateView, EffectView, OfRun as _, Reach, UndoView, UndoingView, UnknownView,
+    Value,
+};
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -47,6 +49,17 @@ pub struct RunView {
     /// What has gone wrong in its step so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<TroubleView>,
+    /// Approvals that were asked for, oldest first.
+    pub approvals: Vec<ApprovalView>,
+    /// What is taken back if the run fails or is cancelled now, the next first. Effects of the step that runs come on top when
+    /// it has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undo: Vec<UndoView>,
+    /// What is being taken back, or was. Of a cancelled run, its certificate says that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undoing: Option<UndoingView>,
+    /// What it has spent, and may spend.
+    pub budget: BudgetView,
     /// The input while the run has not begun, then the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
@@ -86,6 +99,9 @@ pub enum DetailView {
     Waiting {
         /// The signals that it waits for, any of them.
         signals: Vec<String>,
+        /// The approval whose answer it waits for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        approval: Option<ApprovalId>,
         /// Until when it waits.
         until: Option<At>,
     },
@@ -123,22 +139,6 @@ pub struct FailureView {
     pub message: String,
 }
 
-/// What a cancelled run has done, and may have done.
-#[derive(Debug, Serialize)]
-pub struct CertificateView {
-    /// Effects that have happened.
-    pub confirmed: u64,
-    /// Effects that the outside refused for good.
-    pub failed: u64,
-    /// Effects that may have happened.
-    pub uncertain: Vec<EffectLineView>,
-    /// The step in which it ended.
-    pub unfinished_step: String,
-    /// Since when a worker that died may have called the outside.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost_attempt: Option<At>,
-}
-
 /// A request to cancel a run.
 #[derive(Debug, Serialize)]
 pub struct CancelView {
@@ -160,6 +160,22 @@ pub struct CancelAnswerView {
     /// The request that stands.
     #[serde(flatten)]
     pub request: CancelView,
+    /// How the run stands now. Left out when that could not be read: the request stands all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Phase>,
+    /// Effects that may have happened: the run does not end before each is settled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknowns: Vec<UnknownView>,
+}
+
+impl CancelAnswerView {
+    /// What became of a request, and how the run stands now if that can be read.
+    pub fn of(run: RunId, answer: &CancelAnswer, after: Option<&Checkpoint>, now: Timestamp) -> Self {
+        let CancelAnswer { request, new } = answer;
+        let status = after.map(|after| after.phase(now));
+        let unknowns = after.map(|after| UnknownView::of(after, now)).unwrap_or_default();
+        Self { run, new: *new, request: request.into(), status, unknowns }
+    }
 }
 
 /// What has gone wrong in a step so far.
@@ -188,49 +204,6 @@ pub struct SignalView {
     pub payload: Value,
 }
 
-/// An effect, as the journal or the ledger has it.
-#[derive(Debug, Serialize)]
-pub struct EffectView {
-    /// Its name in the workflow.
-    pub name: String,
-    /// What the outside promises about being asked twice.
-    pub class: &'static str,
-    /// How long the other side keeps the key, in milliseconds, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_kept_ms: Option<u64>,
-    /// By which the other side and [`Client::resolve`] know it.
-    pub key: String,
-    /// Whether it is made once in the whole run, not once in a visit of its step.
-    pub of_run: bool,
-    /// Calls that were made.
-    pub attempts: u32,
-    /// How it ended.
-    pub outcome: OutcomeView,
-}
-
-/// How an effect ended.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutcomeView {
-    /// It has happened.
-    Succeeded {
-        /// What it answered.
-        result: Value,
-    },
-    /// It has not happened.
-    Failed(FailureView),
-    /// It may have happened.
-    Unknown {
-        /// Since when nobody knows.
-        since: At,
-        /// When its last call gave up waiting, at the latest: before that it may still land.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        until: Option<At>,
-        /// Why nobody knows.
-        evidence: String,
-    },
-}
-
 /// What a run has used.
 #[derive(Debug, Serialize)]
 pub struct UsageView {
@@ -251,14 +224,20 @@ pub struct UsageView {
 }
 
 impl RunView {
-    /// A run as it stands now, with the values that are within reach.
+    /// A run as it stands now, with the values that are within reach, beside what its workflow may spend where that is known.
     ///
     /// # Errors
     /// With [`Reach::Answer`], when its output cannot be read now.
-    pub async fn load(client: &Client, run: &Checkpoint, now: Timestamp, reach: Reach) -> Result<Self, ClientError> {
+    pub async fn load(
+        client: &Client,
+        run: &Checkpoint,
+        budget: Option<&Budget>,
+        now: Timestamp,
+        reach: Reach,
+    ) -> Result<Self, ClientError> {
         let progress = &run.progress;
         let (input, state) = match &progress.place {
-            Place::Fresh { input } => (Some(reach.other(client, input).await), None),
+            Place::Fresh { input, at: _ } => (Some(reach.other(client, input).await), None),
             Place::At { state, .. } => (None, Some(reach.other(client, state).await)),
         };
         let mut signals = Vec::new();
@@ -269,6 +248,15 @@ impl RunView {
         for record in progress.journal.iter().chain(&progress.ledger) {
             effects.push(EffectView::load(client, record, reach).await);
         }
+        let mut approvals = ApprovalView::of(run, now);
+        if reach == Reach::All {
+            for approval in &mut approvals {
+                approval.load(client).await;
+            }
+        }
+        let undoing = UndoingView::of(run);
+        let undo = if undoing.is_some() { Vec::new() } else { UndoView::of(run) };
+        let until = if progress.status.phase().is_ended() { since(run) } else { now };
         Ok(Self {
             run: run.run.clone(),
             workflow: run.workflow.clone(),
@@ -284,6 +272,10 @@ impl RunView {
             detail: DetailView::load(client, &progress.status, reach).await?,
             cancel: run.cancel.as_ref().map(CancelView::from),
             trouble: progress.trouble.as_ref().map(TroubleView::from),
+            approvals,
+            undo,
+            undoing,
+            budget: BudgetView::of(run, budget, until),
             input,
             state,
             signals,
@@ -306,9 +298,11 @@ impl DetailView {
         Ok(match status {
             Status::Created => Self::Created,
             Status::Running => Self::Running,
-            Status::Waiting(Wait { on, until, .. }) => {
-                Self::Waiting { signals: on.iter().map(ToString::to_string).collect(), until: until.map(At) }
-            }
+            Status::Waiting(Wait { on, approval, until, budget_ends: _, seen: _ }) => Self::Waiting {
+                signals: on.iter().map(ToString::to_string).collect(),
+                approval: approval.clone(),
+                until: until.map(At),
+            },
             Status::Retrying { at } => Self::Retrying { at: At(*at) },
             Status::Parked { reason, .. } => Self::Parked { code: reason.code(), reason: reason.to_string() },
             Status::Completed { output, .. } => Self::Completed { output: reach.output(client, output).await? },
@@ -326,25 +320,6 @@ impl SignalView {
     }
 }
 
-impl EffectView {
-    async fn load(client: &Client, record: &EffectRecord, reach: Reach) -> Self {
-        let EffectRecord { key, name, class, attempts, outcome, until, of_run, parameters: _ } = record;
-        let outcome = match outcome {
-            Outcome::Succeeded(result) => OutcomeView::Succeeded { result: reach.other(client, result).await },
-            Outcome::Failed(failure) => OutcomeView::Failed(failure.into()),
-            Outcome::Unknown { since, evidence } => {
-                OutcomeView::Unknown { since: At(*since), until: until.map(At), evidence: evidence.clone() }
-            }
-        };
-        let key_kept_ms = match class {
-            Class::Read | Class::Idempotent(None) | Class::Reconcilable | Class::Once => None,
-            Class::Idempotent(Some(window)) => Some(*window),
-        };
-        let (name, key) = (name.clone(), key.to_string());
-        Self { name, class: class.as_str(), key_kept_ms, key, of_run: *of_run, attempts: *attempts, outcome }
-    }
-}
-
 impl From<&Lease> for WorkerView {
     fn from(Lease { owner, since, until }: &Lease) -> Self {
         Self { id: owner.to_string(), since: At(*since), lease_until: At(*until) }
@@ -354,14 +329,6 @@ impl From<&Lease> for WorkerView {
 impl From<&Failure> for FailureView {
     fn from(Failure { kind, code, message }: &Failure) -> Self {
         Self { kind: kind.as_str(), code: code.clone(), message: message.clone() }
-    }
-}
-
-impl From<&Certificate> for CertificateView {
-    fn from(Certificate { confirmed, failed, uncertain, step, lost_attempt }: &Certificate) -> Self {
-        let uncertain = uncertain.iter().map(EffectLineView::from).collect();
-        let lost_attempt = lost_attempt.map(At);
-        Self { confirmed: *confirmed, failed: *failed, uncertain, unfinished_step: step.clone(), lost_attempt }
     }
 }
 

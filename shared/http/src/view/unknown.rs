@@ -1,19 +1,9 @@
 //! Effects that may have happened, for whoever can find out whether they did.
 
-use futures_util::future::join_all;
 use serde::Serialize;
-use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, Outcome, ParkReason, Phase, RunId, Status};
-use stepwell_engine::{Client, ClientError};
+use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Outcome, ParkReason, Phase, RunId, Status, Timestamp};
 
-use super::At;
-
-/// Those of a page of runs, and where it goes on.
-#[derive(Serialize)]
-pub(crate) struct UnknownsView {
-    /// Each an [`UnknownView`], written already: its length decides how many there are.
-    pub(crate) unknowns: Vec<Json>,
-    pub(crate) next: Option<String>,
-}
+use super::{At, OfRun};
 
 /// One effect that may have happened.
 #[derive(Debug, Serialize)]
@@ -40,12 +30,12 @@ pub struct UnknownView {
     pub parked: bool,
 }
 
-impl UnknownView {
-    /// Statuses whose runs may have made effects, those first that stand still for want of an answer.
-    pub const STATUSES: [Phase; 4] = [Phase::Parked, Phase::Retrying, Phase::Waiting, Phase::Running];
+impl OfRun for UnknownView {
+    /// Those first that stand still for want of an answer.
+    const STATUSES: [Phase; 4] = [Phase::Parked, Phase::Retrying, Phase::Waiting, Phase::Running];
 
-    /// Those of a run that has not ended. What this visit knows of an effect is newer than what the run's ledger says.
-    pub fn of(run: &Checkpoint) -> Vec<Self> {
+    /// Those of a run that has not ended, whatever the time. What this visit knows of an effect is newer than what the run's ledger says.
+    fn of(run: &Checkpoint, _now: Timestamp) -> Vec<Self> {
         let progress = &run.progress;
         if progress.status.phase().is_ended() {
             return Vec::new();
@@ -55,25 +45,11 @@ impl UnknownView {
         let open = journal.iter().chain(earlier).filter(|record| record.is_open());
         open.filter_map(|record| Self::read(run, record)).collect()
     }
+}
 
-    /// Those of these runs, which are loaded side by side. A run that is there no more has none.
-    ///
-    /// # Errors
-    /// When a run cannot be read.
-    pub async fn of_each(client: &Client, runs: &[RunId]) -> Result<Vec<Self>, ClientError> {
-        let mut found = Vec::new();
-        for loaded in join_all(runs.iter().map(|run| client.get(run))).await {
-            match loaded {
-                Ok(run) => found.extend(Self::of(&run)),
-                Err(ClientError::NoSuchRun(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found)
-    }
-
+impl UnknownView {
     fn read(run: &Checkpoint, record: &EffectRecord) -> Option<Self> {
-        let EffectRecord { key, name, class, attempts, outcome, until, parameters: _, of_run: _ } = record;
+        let EffectRecord { key, name, class, attempts, outcome, until, .. } = record;
         let Outcome::Unknown { since, evidence } = outcome else { return None };
         Some(Self {
             run: run.run.clone(),
@@ -99,9 +75,11 @@ pub const fn wants_an_answer(status: &Status) -> bool {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use stepwell_core::write::{Start, Write, WriteRequest, apply};
-    use stepwell_core::{Class, Digest, Payload, Scope, Timestamp, WorkflowName, WriteId};
+    use stepwell_core::{Amounts, Class, Digest, Json, Payload, Scope, WorkflowName, WriteId};
 
     use super::*;
+
+    const NOW: Timestamp = Timestamp(2_000);
 
     fn open(name: &str, class: Class) -> EffectRecord {
         let (id, workflow) = (RunId::new("r1").unwrap(), WorkflowName::new("shop").unwrap());
@@ -114,6 +92,11 @@ mod tests {
             outcome: Outcome::Unknown { since: Timestamp(1_000), evidence: "no answer".into() },
             until: None,
             of_run: true,
+            approval: None,
+            costs: Amounts::new(),
+            undo: None,
+            no_return: false,
+            signed_off: None,
         }
     }
 
@@ -127,10 +110,10 @@ mod tests {
         run.progress.ledger = ["old", "paid", "twice"].map(|name| open(name, Class::Once)).into();
         let paid = EffectRecord { outcome: Outcome::Succeeded(null()), ..open("paid", Class::Once) };
         run.progress.journal = vec![paid, open("twice", Class::Once), open("page", Class::Read)];
-        let names: Vec<String> = UnknownView::of(&run).into_iter().map(|unknown| unknown.effect).collect();
+        let names: Vec<String> = UnknownView::of(&run, NOW).into_iter().map(|unknown| unknown.effect).collect();
         assert_eq!(names, ["twice", "old"]);
-        assert_eq!(UnknownView::of(&run).first().map(|unknown| unknown.parked), Some(false));
+        assert_eq!(UnknownView::of(&run, NOW).first().map(|unknown| unknown.parked), Some(false));
         run.progress.status = Status::Completed { output: null(), at: Timestamp(2_000) };
-        assert!(UnknownView::of(&run).is_empty());
+        assert!(UnknownView::of(&run, NOW).is_empty());
     }
 }

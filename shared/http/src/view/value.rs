@@ -37,7 +37,7 @@ pub enum Reach {
 
 impl Value {
     /// What the checkpoint itself holds.
-    fn of(payload: &Payload) -> Self {
+    pub(super) fn of(payload: &Payload) -> Self {
         match payload {
             Payload::Inline(json) => Self::Here(json.clone()),
             Payload::Blob(blob) => Self::Apart { stored_apart: blob.size },
@@ -54,7 +54,7 @@ impl Value {
 }
 
 impl Reach {
-    /// What a run has ended with.
+    /// What a run has ended with, or what somebody has to decide on.
     ///
     /// # Errors
     /// When an answer would lack it only because it cannot be read now: the whole is worth another attempt.

@@ -7,7 +7,7 @@ use stepwell_http::{Access, Actor};
 use crate::bed::{Bed, KEY, start};
 
 /// Every route that is not open to all, and one that does not exist.
-const ROUTES: [(Method, &str); 10] = [
+const ROUTES: [(Method, &str); 14] = [
     (Method::POST, "/v1/runs"),
     (Method::GET, "/v1/runs"),
     (Method::GET, "/v1/runs/RUN"),
@@ -16,6 +16,10 @@ const ROUTES: [(Method, &str); 10] = [
     (Method::POST, "/v1/runs/RUN/cancel"),
     (Method::POST, "/v1/runs/RUN/resume"),
     (Method::POST, "/v1/runs/RUN/effects/00112233445566778899aabbccddeeff/resolve"),
+    (Method::POST, "/v1/runs/RUN/let-stand"),
+    (Method::GET, "/v1/runs/RUN/approvals"),
+    (Method::POST, "/v1/runs/RUN/approvals/0011223344556677"),
+    (Method::GET, "/v1/approvals"),
     (Method::GET, "/v1/unknowns"),
     (Method::DELETE, "/v2/anything"),
 ];
@@ -25,6 +29,8 @@ fn body(path: &str) -> String {
     match path.rsplit('/').next() {
         Some("runs") => start("?", 1).to_string(),
         Some("signals") => r#"{"name": "answer", "payload": "yes"}"#.into(),
+        Some("0011223344556677") => r#"{"decision": "approve"}"#.into(),
+        Some("let-stand") => r#"{"why": "it was taken back by hand"}"#.into(),
         Some("resolve") => r#"{"resolution": "try-again", "why": "the bank says so"}"#.into(),
         _ => "{}".into(),
     }
@@ -71,7 +77,7 @@ async fn each_route_turns_away_whom_it_does_not_know_in_the_same_words() {
                 answers.push(answer.body);
             }
             let mut nobody = own(&[]);
-            nobody.extensions_mut().insert(Actor(String::new()));
+            nobody.extensions_mut().insert(Actor { name: String::new(), roles: vec!["finance".into()] });
             bed.send(nobody).await.is_problem(401, "unauthenticated");
         }
         answers.dedup();

@@ -11,13 +11,15 @@ use serde_json::{Value, json};
 use stepwell::prelude::*;
 use stepwell_core::decide::Rules;
 use stepwell_core::{Digest, RunId, WorkerId};
-use stepwell_engine::{Ack, Budget, Client, Engine, Ports, Settings};
+use stepwell_engine::{Ack, Client, Engine, Ports, Settings, TurnTime};
 use stepwell_http::{Access, Api};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{CheckpointStore, ListQuery, RunQueue};
 use stepwell_testkit::faults::Gate;
 use stepwell_testkit::{SeededIds, VirtualClock};
 use tower::ServiceExt;
+
+use crate::cashier::Cashier;
 
 pub(crate) const KEY: &str = "a key of many letters";
 
@@ -136,7 +138,12 @@ impl Bed {
 
     pub(crate) fn with(access: Access) -> Self {
         // Ahead of the machine's clock, by which the API tells whether a lease is over.
-        let clock = Arc::new(VirtualClock::starting_at(Timestamp(4_444_444 * 900_000)));
+        Self::at(access, Timestamp(4_444_444 * 900_000))
+    }
+
+    /// One that begins at this time.
+    pub(crate) fn at(access: Access, start: Timestamp) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(start));
         let memory = Arc::new(Memory::new(clock.clone()));
         let gate = Gate::open();
         let ports = Ports {
@@ -147,8 +154,9 @@ impl Bed {
             ids: Arc::new(SeededIds::new(1)),
         };
         let till = Till::default();
-        let client = Client::new(ports.clone(), registry(&till));
-        let app = stepwell_http::router(Api { client, access });
+        let registry = registry(&till);
+        let client = Client::new(ports.clone(), Arc::clone(&registry));
+        let app = stepwell_http::router(Api { client, registry, access });
         Self { memory, ports, gate, app, till }
     }
 
@@ -179,6 +187,12 @@ impl Bed {
 
     pub(crate) async fn post_json(&self, path: &str, body: &Value) -> Answer {
         self.post(path, body.to_string()).await
+    }
+
+    /// As the holder of another key.
+    pub(crate) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Answer {
+        let request = Request::post(path).header("x-api-key", key).header("content-type", "application/json");
+        self.send(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
     /// A run that waits for an answer, and the path to it.
@@ -228,7 +242,7 @@ impl Bed {
         let settings = Settings { worker: WorkerId::new("w").unwrap(), rules: Rules::default() };
         let engine = Engine::new(self.ports.clone(), registry(&self.till), settings).unwrap();
         while let Some(delivery) = self.memory.receive(1, Duration::from_mins(1), wait).await.unwrap().pop() {
-            match engine.turn(&delivery.message, &Budget::of(Duration::from_mins(1))).await {
+            match engine.turn(&delivery.message, &TurnTime::of(Duration::from_mins(1))).await {
                 Ack::Delete => self.memory.delete(&[delivery.receipt]).await.unwrap(),
                 Ack::Bury(reason) => panic!("{reason}"),
                 Ack::Leave => {}
@@ -271,7 +285,7 @@ impl Answer {
 }
 
 fn registry(till: &Till) -> Arc<Registry> {
-    Arc::new(Registry::new().with(Desk).with(till.clone()))
+    Arc::new(Registry::new().with(Desk).with(till.clone()).with(Cashier))
 }
 
 pub(crate) fn request(method: Method, path: &str) -> axum::http::request::Builder {

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod approvals;
 mod bed;
+mod cashier;
 mod faults;
 mod refusals;
 mod runs;
+mod undoing;
 mod unknowns;

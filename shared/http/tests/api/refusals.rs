@@ -8,10 +8,10 @@ use stepwell_http::BODY_BYTES_MAX;
 use crate::bed::{Answer, Bed, KEY, request, start};
 
 /// A body, what it is refused with, and a word of why.
-type Case<'a> = (String, u16, &'a str, &'a str);
+pub(crate) type Case<'a> = (String, u16, &'a str, &'a str);
 
 /// Sends each to this path; nothing may come of any.
-async fn refuses(bed: &Bed, path: &str, cases: &[Case<'_>]) {
+pub(crate) async fn refuses(bed: &Bed, path: &str, cases: &[Case<'_>]) {
     let before = bed.all().await;
     for (body, status, code, words) in cases {
         let answer = bed.post(path, body.clone()).await;
@@ -22,7 +22,7 @@ async fn refuses(bed: &Bed, path: &str, cases: &[Case<'_>]) {
 }
 
 /// What no route takes as a body.
-fn bad_bodies<'a>() -> Vec<Case<'a>> {
+pub(crate) fn bad_bodies<'a>() -> Vec<Case<'a>> {
     vec![
         (String::new(), 400, "not-json", "EOF"),
         ("nonsense".into(), 400, "not-json", "line 1 column 2"),
@@ -149,6 +149,8 @@ async fn resolutions() {
         (with(&format!(r#""resolution": "failed", "message": "{long}""#)), 422, "bad-value", "1024"),
         (with(r#""resolution": "try-again", "result": 1"#), 422, "misfit", "`result` belongs"),
         (with(r#""resolution": "try-again", "message": "no""#), 422, "misfit", "`message` belongs"),
+        (with(r#""resolution": "sign-off", "result": 1"#), 422, "misfit", "`result` belongs"),
+        (with(r#""resolution": "sign-off", "message": "no""#), 422, "misfit", "`message` belongs"),
         (with(r#""resolution": "try-again", "by": "root""#), 422, "misfit", "`by`"),
     ]);
     refuses(&bed, &format!("{path}/effects/{key}/resolve"), &cases).await;
@@ -174,7 +176,9 @@ async fn bodies_of_another_type() {
         &["application/json", "text/plain"],
     ];
     let resolve = format!("/v1/runs/r1/effects/{}/resolve", "0".repeat(32));
-    for path in ["/v1/runs", "/v1/runs/r1/signals", "/v1/runs/r1/cancel", "/v1/runs/r1/resume", &resolve] {
+    let approve = format!("/v1/runs/r1/approvals/{}", "0".repeat(16));
+    let acts = ["/v1/runs/r1/cancel", "/v1/runs/r1/resume", "/v1/runs/r1/let-stand", &approve, &resolve];
+    for path in ["/v1/runs", "/v1/runs/r1/signals"].into_iter().chain(acts) {
         for kinds in types {
             let mut request = request(Method::POST, path);
             for kind in kinds {
@@ -226,9 +230,11 @@ async fn queries() {
         ("after=%00:", "after"),
         ("run=r1", "run"),
     ] {
-        let answer = bed.get(&format!("/v1/unknowns?{query}")).await;
-        answer.is_problem(400, "bad-query");
-        answer.says(words);
+        for list in ["unknowns", "approvals"] {
+            let answer = bed.get(&format!("/v1/{list}?{query}")).await;
+            answer.is_problem(400, "bad-query");
+            answer.says(words);
+        }
     }
     for query in
         ["from=-1", "from=x", "from=", "from=9223372036854775808", "from=18446744073709551616", "to=1", "from=1&from=2"]
@@ -248,6 +254,9 @@ async fn ask_all(bed: &Bed, path: &str) -> Vec<Answer> {
         bed.post_json(&format!("{path}/cancel"), &json!({})).await,
         bed.post_json(&format!("{path}/resume"), &json!({})).await,
         bed.post_json(&format!("{path}/effects/{}/resolve", "0".repeat(32)), &answer).await,
+        bed.post_json(&format!("{path}/let-stand"), &json!({"why": "it was taken back by hand"})).await,
+        bed.post_json(&format!("{path}/approvals/{}", "0".repeat(16)), &json!({"decision": "approve"})).await,
+        bed.get(&format!("{path}/approvals")).await,
     ]
 }
 
@@ -292,6 +301,9 @@ async fn runs_that_do_not_exist_or_have_ended() {
     answers[3].is_problem(409, "ended");
     answers[4].is_problem(409, "not-parked");
     answers[5].is_problem(409, "ended");
+    answers[6].is_problem(409, "not-undoing");
+    answers[7].is_problem(409, "ended");
+    assert_eq!((answers[8].status, &answers[8].body["approvals"]), (StatusCode::OK, &json!([])));
     assert_eq!(bed.all().await, before);
 }
 
@@ -330,6 +342,9 @@ async fn routes_and_methods_that_do_not_exist() {
         (Method::GET, "/v1/runs/r1/cancel", "POST"),
         (Method::GET, "/v1/runs/r1/effects/x/resolve", "POST"),
         (Method::POST, "/v1/unknowns", "GET,HEAD"),
+        (Method::POST, "/v1/approvals", "GET,HEAD"),
+        (Method::PUT, "/v1/runs/r1/approvals", "GET,HEAD"),
+        (Method::GET, "/v1/runs/r1/approvals/0011223344556677", "POST"),
         (Method::OPTIONS, "/v1/runs/r1/signals", "POST"),
         (Method::POST, "/v1/health", "GET,HEAD"),
     ] {

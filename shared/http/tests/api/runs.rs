@@ -104,7 +104,10 @@ async fn failures_and_certificates_are_shown() {
     let cancelled = bed.waiting().await;
     bed.post_json(&format!("{cancelled}/cancel"), &json!({})).await;
     bed.settle().await;
-    let certificate = json!({"confirmed": 0, "failed": 0, "uncertain": [], "unfinished_step": "Answered"});
+    let certificate = json!({
+        "confirmed": 0, "failed": 0, "uncertain": [], "never_sent": [], "undone": [], "stands": [],
+        "unfinished_step": "Answered",
+    });
     assert_eq!(bed.get(&cancelled).await.body["detail"], json!({"cancelled": certificate}));
 }
 
@@ -159,7 +162,7 @@ async fn a_cancellation_says_who_has_asked_for_it() {
 async fn a_parked_run_is_resumed_by_whom_the_host_vouches_for() {
     let bed = Bed::with(Access::none());
     let own = |method, path: &str, body: &str| {
-        let request = axum::http::Request::builder().method(method).uri(path).extension(Actor("role:desk".into()));
+        let request = axum::http::Request::builder().method(method).uri(path).extension(Actor::named("role:desk"));
         request.header("content-type", "application/json").body(Body::from(body.to_owned())).unwrap()
     };
     let started = bed.send(own(Method::POST, "/v1/runs", &start("?", 1).to_string())).await;

@@ -149,14 +149,32 @@ async fn unknowns_come_in_pages_of_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_keeps_it_in_its_certificate() {
+async fn a_cancelled_run_ends_once_what_nobody_finds_out_is_signed_off() {
     let bed = Bed::new();
     let path = bed.unknown(&["ann"]).await;
-    bed.post_json(&format!("{path}/cancel"), &json!({"why": "enough"})).await;
+    let found = unknowns(&bed, "").await["unknowns"].take();
+    let cancelled = bed.post_json(&format!("{path}/cancel"), &json!({"why": "enough"})).await;
+    assert_eq!((cancelled.status, &cancelled.body["new"]), (StatusCode::OK, &json!(true)), "{cancelled:?}");
+    assert_eq!((&cancelled.body["status"], &cancelled.body["unknowns"]), (&json!("parked"), &found));
+    bed.settle().await;
+    assert_eq!(bed.get(&path).await.body["status"], "parked", "it does not end while that is open");
+
+    let key = &found[0]["key"];
+    let sign_off = json!({"resolution": "sign-off", "why": "the bank has lost its books"});
+    let settled = resolve(&bed, &path, key, &sign_off).await;
+    assert_eq!((settled.status, &settled.body["resolution"]), (StatusCode::OK, &json!("sign-off")), "{settled:?}");
+    bed.settle().await;
     let shown = bed.get(&path).await.body;
-    let uncertain = json!([{"name": "pay", "class": "once", "outcome": "unknown", "attempts": 1}]);
-    assert_eq!(shown["detail"]["cancelled"]["uncertain"], uncertain, "{shown}");
+    let uncertain = json!([{
+        "name": "pay", "class": "once", "outcome": "unknown", "attempts": 1, "key": key, "until": found[0]["until"],
+        "signed_off_by": ACTOR,
+    }]);
+    let certificate = json!({
+        "confirmed": 0, "failed": 0, "uncertain": uncertain, "never_sent": [], "undone": [], "stands": [],
+        "unfinished_step": "begin",
+    });
+    assert_eq!(shown["detail"]["cancelled"], certificate, "{shown}");
     assert_eq!(unknowns(&bed, "").await, json!({"unknowns": [], "next": null}));
-    let key = &shown["effects"][0]["key"];
+    assert_eq!(bed.calls(), 1);
     resolve(&bed, &path, key, &paid(&json!("p-7"))).await.is_problem(409, "ended");
 }

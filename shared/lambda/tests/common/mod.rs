@@ -18,7 +18,8 @@ use stepwell_core::{
 use stepwell_engine::{Client, Engine, Ports, Settings, StartRequest};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{
-    CheckpointStore, Clock, Delivery, DuePage, ListQuery, Page, RunQueue, RunSummary, StoreError, Written,
+    CheckpointStore, Claim, Claimed, Clock, Delivery, DuePage, ListQuery, Page, RunQueue, RunSummary, StoreError,
+    Written,
 };
 use stepwell_testkit::faults::Gate;
 use stepwell_testkit::{SeededIds, VirtualClock};
@@ -179,6 +180,10 @@ impl CheckpointStore for Newer {
 
     async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
         self.inner.history(run, from, limit).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        self.inner.claim(claim).await
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {

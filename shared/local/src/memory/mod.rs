@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 pub struct Bounds {
     /// Runs.
     pub runs: usize,
-    /// Log entries, history segments and spilled effects of all runs together.
+    /// Log entries, history segments, spilled effects and claims of all runs together.
     pub items: usize,
     /// Messages, dead letters included.
     pub messages: usize,
@@ -66,6 +66,8 @@ struct State {
     entries: BTreeMap<(RunId, LogId, u64), Json>,
     segments: BTreeMap<(RunId, Revision), Segment>,
     effects: BTreeMap<(RunId, EffectKey), EffectRecord>,
+    /// Who owns a key.
+    claims: BTreeMap<EffectKey, RunId>,
     queue: queue::Queue,
     blobs: BTreeMap<String, Vec<u8>>,
 }

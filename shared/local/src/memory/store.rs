@@ -6,7 +6,9 @@ use stepwell_core::history::Segment;
 use stepwell_core::limits::CHECKPOINT_BYTES_MAX;
 use stepwell_core::write::{Write, WriteRequest, apply};
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Phase, Revision, RunId, Timestamp};
-use stepwell_ports::{CheckpointStore, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit};
+use stepwell_ports::{
+    CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit,
+};
 
 use super::{Memory, State};
 
@@ -46,7 +48,20 @@ impl CheckpointStore for Memory {
         Ok(found.take(limit).cloned().collect())
     }
 
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let mut state = self.state();
+        let owner = state.claims.get(&claim.key);
+        match owner {
+            Some(owner) if !claim.is_granted_by(Some(owner)) => return Ok(Claimed::Of(owner.clone())),
+            Some(_) => {}
+            None => self.check_items(&state, 1)?,
+        }
+        state.claims.insert(claim.key.clone(), claim.run.clone());
+        Ok(Claimed::Mine)
+    }
+
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
+        check_limit(limit)?;
         let after = after.as_deref().map(parse_place).transpose()?;
         let state = self.state();
         let place = |due: &DueRun| (due.due_at, due.run.clone());
@@ -74,11 +89,8 @@ impl CheckpointStore for Memory {
 
 impl Memory {
     fn check_bounds(&self, state: &State, write: &Write) -> Result<(), StoreError> {
-        let full = |what: &str, bound: usize| {
-            Err(StoreError::Unavailable(format!("the memory holds {bound} {what}, which is its bound")))
-        };
         let more = match write {
-            Write::Start(_) if state.runs.len() >= self.bounds.runs => return full("runs", self.bounds.runs),
+            Write::Start(_) if state.runs.len() >= self.bounds.runs => return Err(full("runs", self.bounds.runs)),
             Write::Commit(commit) => {
                 let entries: usize = commit.appends.iter().map(|append| append.entries.len()).sum();
                 entries + usize::from(commit.segment.is_some()) + commit.spill.len()
@@ -86,8 +98,13 @@ impl Memory {
             Write::Amend(amend) => usize::from(amend.segment.is_some()),
             Write::Start(_) | Write::Acquire(_) | Write::Renew(_) | Write::Signal(_) | Write::Cancel(_) => 0,
         };
-        let items = state.entries.len() + state.segments.len() + state.effects.len();
-        if more > 0 && items + more > self.bounds.items { full("items", self.bounds.items) } else { Ok(()) }
+        self.check_items(state, more)
+    }
+
+    fn check_items(&self, state: &State, more: usize) -> Result<(), StoreError> {
+        let State { entries, segments, effects, claims, .. } = state;
+        let items = entries.len() + segments.len() + effects.len() + claims.len();
+        if more > 0 && items + more > self.bounds.items { Err(full("items", self.bounds.items)) } else { Ok(()) }
     }
 }
 
@@ -112,6 +129,10 @@ impl State {
             self.segments.insert((run.clone(), segment.from), segment.clone());
         }
     }
+}
+
+fn full(what: &str, bound: usize) -> StoreError {
+    StoreError::Unavailable(format!("the memory holds {bound} {what}, which is its bound"))
 }
 
 /// Refuses what would make the checkpoint too large.

@@ -75,7 +75,7 @@ pub(crate) fn step(held: &Checkpoint) -> Commit {
     progress.revision = progress.revision.next();
     progress.visit.0 += 1;
     progress.status = Status::Running;
-    let (Place::Fresh { input: state } | Place::At { state, .. }) = progress.place;
+    let (Place::Fresh { input: state, .. } | Place::At { state, .. }) = progress.place;
     progress.place = Place::At { cursor: Json::of(&format!("Step{}", progress.visit.0)).unwrap(), state };
     let entry = Json::of(&progress.revision.0).unwrap();
     Commit {

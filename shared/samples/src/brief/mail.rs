@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::web::{Base, Failure, Outcome, SetupError, Timeouts, text};
+use crate::client::{Base, Failure, Outcome, SetupError, Timeouts, text};
 
 /// A mail to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use stepwell::prelude::*;
 
 use self::mail::{Email, MailError, MailId, Mailer, Receipt};
-pub use self::web::SetupError;
-use self::web::{Finding, Page, Timeouts, Web, WebError};
+use self::web::{Finding, Page, Web, WebError};
 use self::writer::{Material, TemplateWriter, WriteError, Writer};
+use crate::Outside;
+use crate::client::{SetupError, Timeouts};
 
 /// How long one call to the outside may take. Short, because a worker that dies in a call is only followed by another once
 /// this time is over.
@@ -98,15 +99,6 @@ pub struct Sent {
     pub words: usize,
     /// Who wrote it.
     pub writer: String,
-}
-
-/// Where the outside is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outside {
-    /// Base URL of the vendors' pages, such as `http://127.0.0.1:4711`.
-    pub vendors_url: String,
-    /// Base URL of the mail API, such as `http://127.0.0.1:4712`.
-    pub mail_url: String,
 }
 
 /// The workflow `competitive-brief`.

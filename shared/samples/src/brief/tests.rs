@@ -11,7 +11,7 @@ use crate::outside::{World, WorldOptions};
 
 async fn started(vendors: &[&str]) -> (World, Drive) {
     let world = World::start(WorldOptions::default()).await.unwrap();
-    let outside = Outside { vendors_url: world.vendors_url().into(), mail_url: world.mail_url().into() };
+    let outside = world.addresses();
     let input = json!({"goal": "choose a tool", "vendors": vendors, "to": "board@example.com"});
     let run = Drive::start(&crate::registry(&outside).unwrap(), CompetitiveBrief::NAME, &input);
     (world, run)

@@ -11,6 +11,27 @@ pub struct WorldCounts {
     pub vendors: BTreeMap<String, VendorCounts>,
     /// The mail API.
     pub mail: MailCounts,
+    /// The shop.
+    pub shop: ShopCounts,
+}
+
+/// What the shop saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShopCounts {
+    /// Requests to pay back, whatever became of them.
+    pub requested: u64,
+    /// Refunds paid, once per idempotency key.
+    pub paid: u64,
+    /// Requests that repeated a paid refund and paid nothing.
+    pub duplicates: u64,
+    /// Requests refused for good, because the shop was told to.
+    pub refused: u64,
+    /// Requests to hold an order.
+    pub holds: u64,
+    /// Requests to let one go.
+    pub releases: u64,
+    /// Orders held right now.
+    pub held: u64,
 }
 
 /// What one vendor saw.

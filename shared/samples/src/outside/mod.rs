@@ -1,4 +1,4 @@
-//! The outside world of the demo: vendors' pages and a mail API, as two HTTP servers on 127.0.0.1.
+//! The outside world of the samples: vendors' pages, a mail API and a shop, as three HTTP servers on 127.0.0.1.
 //!
 //! It plays what workflows meet out there: slow pages, refusals, and a mail that was accepted but whose answer never came.
 //! It counts what reached it, so that a demo or a test can say how often something really happened.
@@ -7,6 +7,7 @@ mod catalog;
 mod counts;
 mod http;
 pub mod mail;
+pub mod shop;
 pub mod vendors;
 
 use std::io;
@@ -19,10 +20,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use counts::{MailCounts, VendorCounts, WorldCounts};
+pub use counts::{MailCounts, ShopCounts, VendorCounts, WorldCounts};
 use http::{Closing, Line};
 pub use http::{FailStatus, NotAFailure};
 use mail::{DeliveredMail, MailApi, MailBehaviour};
+use shop::{PaidRefund, ShopApi, ShopBehaviour};
 use vendors::{UnknownVendor, VendorBehaviour, Vendors};
 
 /// How long [`World::stop`] lets open connections finish.
@@ -35,6 +37,8 @@ pub struct WorldOptions {
     pub vendors_port: Option<u16>,
     /// Port of the mail API.
     pub mail_port: Option<u16>,
+    /// Port of the shop.
+    pub shop_port: Option<u16>,
 }
 
 /// Why the world did not start.
@@ -70,26 +74,31 @@ pub struct World {
     vendors_url: String,
     mail: MailApi,
     mail_url: String,
+    shop: ShopApi,
+    shop_url: String,
     closing: watch::Sender<bool>,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl World {
-    /// Starts both servers on tasks of the current tokio runtime. They accept connections when this returns.
+    /// Starts all servers on tasks of the current tokio runtime. They accept connections when this returns.
     ///
     /// # Errors
     /// [`WorldError`] when a port cannot be had; nothing is left running then.
     pub async fn start(options: WorldOptions) -> Result<Self, WorldError> {
         let (vendors_listener, vendors_url) = bind("vendors' pages", options.vendors_port).await?;
         let (mail_listener, mail_url) = bind("mail API", options.mail_port).await?;
+        let (shop_listener, shop_url) = bind("shop", options.shop_port).await?;
         let closing = watch::Sender::new(false);
+        let shop = ShopApi::default();
         let vendors = Vendors::new(Closing::new(closing.subscribe()));
         let mail = MailApi::new(Closing::new(closing.subscribe()));
         let tasks = [
             serve(vendors_listener, vendors.router(), Closing::new(closing.subscribe())),
             serve(mail_listener, mail.router(), Closing::new(closing.subscribe())),
+            serve(shop_listener, shop.router(), Closing::new(closing.subscribe())),
         ];
-        Ok(Self { vendors, vendors_url, mail, mail_url, closing, tasks })
+        Ok(Self { vendors, vendors_url, mail, mail_url, shop, shop_url, closing, tasks })
     }
 
     /// Base URL of the vendors' pages, such as `http://127.0.0.1:4711`.
@@ -100,6 +109,33 @@ impl World {
     /// Base URL of the mail API, such as `http://127.0.0.1:4712`.
     pub fn mail_url(&self) -> &str {
         &self.mail_url
+    }
+
+    /// Base URL of the shop, such as `http://127.0.0.1:4713`.
+    pub fn shop_url(&self) -> &str {
+        &self.shop_url
+    }
+
+    /// Where all of it is, for a registry.
+    pub fn addresses(&self) -> crate::Outside {
+        let (vendors_url, mail_url, shop_url) =
+            (self.vendors_url.clone(), self.mail_url.clone(), self.shop_url.clone());
+        crate::Outside { vendors_url, mail_url, shop_url }
+    }
+
+    /// How the shop behaves from now on.
+    pub fn set_shop(&self, behaviour: ShopBehaviour) {
+        self.shop.set(behaviour);
+    }
+
+    /// The refunds that were paid, oldest first.
+    pub fn refunds(&self) -> Vec<PaidRefund> {
+        self.shop.paid()
+    }
+
+    /// Whether an order is held right now.
+    pub fn is_held(&self, order: &str) -> bool {
+        self.shop.is_held(order)
     }
 
     /// How the mail API behaves from now on. Connections held until now are closed.
@@ -117,7 +153,7 @@ impl World {
 
     /// What has reached this world so far.
     pub fn counts(&self) -> WorldCounts {
-        WorldCounts { vendors: self.vendors.counts(), mail: self.mail.counts() }
+        WorldCounts { vendors: self.vendors.counts(), mail: self.mail.counts(), shop: self.shop.counts() }
     }
 
     /// The delivered mails, oldest first.
@@ -135,7 +171,7 @@ impl World {
         self.mail.accepted(at_least).await;
     }
 
-    /// Ends both servers: held and slow requests end, open connections may finish for up to two seconds.
+    /// Ends all servers: held and slow requests end, open connections may finish for up to two seconds.
     pub async fn stop(mut self) {
         self.closing.send_replace(true);
         for task in &mut self.tasks {

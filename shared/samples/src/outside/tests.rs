@@ -124,8 +124,9 @@ async fn a_port_in_use_is_said_with_its_number_and_what_to_do() {
 
     // Once the first world has stopped, the ports are free for the next.
     first.stop().await;
-    let again =
-        World::start(WorldOptions { vendors_port: Some(vendors_port), mail_port: Some(mail_port) }).await.unwrap();
+    let options =
+        WorldOptions { vendors_port: Some(vendors_port), mail_port: Some(mail_port), ..WorldOptions::default() };
+    let again = World::start(options).await.unwrap();
     assert_eq!((port(again.vendors_url()), port(again.mail_url())), (vendors_port, mail_port));
 }
 

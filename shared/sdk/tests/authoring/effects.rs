@@ -12,7 +12,7 @@ use stepwell_core::{Class, EffectKey, EffectRecord, Outcome, Scope, Visit, Workf
 use tokio::sync::Barrier;
 
 use crate::host::{
-    Asked, FakeHost, Outside, START, Seen, inline, is_misused, means, only_record, poll_once, succeeded,
+    Asked, FakeHost, Outside, START, Seen, bare, inline, is_misused, means, only_record, poll_once, succeeded,
 };
 
 type Done<T> = Result<T, CallError>;
@@ -339,14 +339,6 @@ fn recorded_email() -> EffectRecord {
 }
 
 fn record(name: &str, scope: Scope<'_>, of_run: bool) -> EffectRecord {
-    EffectRecord {
-        key: EffectKey::derive(FakeHost::new().cx().run(), &workflow(), name, scope),
-        name: name.into(),
-        class: Class::Idempotent(None),
-        parameters: None,
-        attempts: 1,
-        outcome: succeeded(&json!(7)),
-        until: None,
-        of_run,
-    }
+    let key = EffectKey::derive(FakeHost::new().cx().run(), &workflow(), name, scope);
+    EffectRecord { of_run, ..bare(key, name, Class::Idempotent(None), succeeded(&json!(7))) }
 }

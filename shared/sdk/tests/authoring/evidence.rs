@@ -8,20 +8,12 @@ use stepwell_core::{
     Class, EffectKey, EffectRecord, Failure, FailureKind, Json, Letter, Outcome, Payload, Scope, Visit, WorkflowName,
 };
 
-use crate::host::{FakeHost, Outside, START, inline, letter, only_record, succeeded};
+use crate::host::{FakeHost, Outside, START, bare, inline, letter, only_record, succeeded};
 
 fn record(class: Class, outcome: Outcome) -> EffectRecord {
     let (run, workflow) = (stepwell::RunId::new("run-1").unwrap(), WorkflowName::new("refund").unwrap());
-    EffectRecord {
-        key: EffectKey::derive(&run, &workflow, "pay", Scope::Run("order-7")),
-        name: "pay".into(),
-        class,
-        parameters: None,
-        attempts: 1,
-        outcome,
-        until: Some(START),
-        of_run: true,
-    }
+    let key = EffectKey::derive(&run, &workflow, "pay", Scope::Run("order-7"));
+    EffectRecord { until: Some(START), ..bare(key, "pay", class, outcome) }
 }
 
 fn open(class: Class) -> EffectRecord {

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stepwell::host::{ErrorMeans, Host, HostError, Intent, Visiting};
+use stepwell::host::{Claim, ErrorMeans, Host, HostError, Intent, NotAdmitted, Reached, Visiting};
 use stepwell::{Call, CallError, Cx, EffectError, StepError};
 use stepwell_core::{
-    BlobRef, EffectKey, EffectRecord, Json, Letter, LogId, Outcome, Payload, RunId, SignalId, SignalName, Timestamp,
-    Visit, WorkflowName,
+    Amounts, BlobRef, Class, EffectKey, EffectRecord, Json, Letter, LogId, Outcome, Payload, RunId, SignalId,
+    SignalName, Timestamp, Visit, WorkflowName,
 };
 
 /// When the clock starts.
@@ -25,6 +25,7 @@ pub(crate) enum Asked {
     Intend(Vec<String>, Timestamp),
     Log { first: u64, count: u64 },
     Effect,
+    Claim,
 }
 
 /// The engine's side.
@@ -37,6 +38,12 @@ struct Inner {
     cancelled: bool,
     /// The run was cancelled, and only a write will tell.
     refuses_intents: bool,
+    /// Why no effect may be dispatched.
+    not_admitted: Option<NotAdmitted>,
+    /// Whose the effects are that are unique across runs.
+    claim: Claim,
+    /// The journals that came with intents.
+    intended: Vec<Vec<EffectRecord>>,
     /// What every further request is answered.
     trouble: Option<HostError>,
     asked: Vec<Asked>,
@@ -53,6 +60,9 @@ impl FakeHost {
             renews_slowly: false,
             cancelled: false,
             refuses_intents: false,
+            not_admitted: None,
+            claim: Claim::Mine,
+            intended: Vec::new(),
             trouble: None,
             asked: Vec::new(),
             blobs: BTreeMap::new(),
@@ -79,6 +89,21 @@ impl FakeHost {
     /// Somebody has cancelled the run: this worker learns of it from its next intent.
     pub(crate) fn refuse_intents(&self) {
         self.inner().refuses_intents = true;
+    }
+
+    /// From now on no effect is admitted.
+    pub(crate) fn admit_nothing(&self, why: NotAdmitted) {
+        self.inner().not_admitted = Some(why);
+    }
+
+    /// From now on each effect that is unique across runs is this one's.
+    pub(crate) fn answer_claims(&self, claim: Claim) {
+        self.inner().claim = claim;
+    }
+
+    /// The journals that came with intents.
+    pub(crate) fn intended(&self) -> Vec<Vec<EffectRecord>> {
+        self.inner().intended.clone()
     }
 
     pub(crate) fn be_in_trouble(&self, trouble: HostError) {
@@ -135,6 +160,11 @@ impl FakeHost {
             ledger: Vec::new(),
             has_spilled: false,
             logs: 0,
+            approvals: Vec::new(),
+            undoing: None,
+            undo_count: 0,
+            counts_effects: false,
+            reached: Reached::Park,
         };
         change(&mut visiting);
         Cx::new(visiting, self.clone())
@@ -184,7 +214,9 @@ impl Host for FakeHost {
         self.answer(|_| Ok(()))
     }
 
-    async fn intend(&self, journal: Vec<EffectRecord>, until: Timestamp) -> Result<Intent, HostError> {
+    async fn intend(&self, journal: Vec<EffectRecord>, key: &EffectKey, until: Timestamp) -> Result<Intent, HostError> {
+        assert!(journal.iter().any(|record| record.key == *key && record.is_unknown()), "what is called is not in it");
+        self.inner().intended.push(journal.clone());
         let open = journal.into_iter().filter(EffectRecord::is_open).map(|record| record.name).collect();
         self.inner().asked.push(Asked::Intend(open, until));
         if self.renews_slowly() {
@@ -192,8 +224,17 @@ impl Host for FakeHost {
         }
         self.answer(|inner| {
             let cancelled = inner.cancelled || inner.refuses_intents;
-            Ok(if cancelled { Intent::Cancelled } else { Intent::Written })
+            Ok(match inner.not_admitted.clone() {
+                Some(why) => Intent::Refused(why),
+                None if cancelled => Intent::Cancelled,
+                None => Intent::Written,
+            })
         })
+    }
+
+    async fn claim(&self, _: &EffectKey) -> Result<Claim, HostError> {
+        self.inner().asked.push(Asked::Claim);
+        self.answer(|inner| Ok(inner.claim.clone()))
     }
 
     fn is_cancelled(&self) -> bool {
@@ -271,6 +312,25 @@ impl Outside {
 
     pub(crate) fn keys(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.key).collect()
+    }
+}
+
+/// A record that nothing further is said of.
+pub(crate) fn bare(key: EffectKey, name: &str, class: Class, outcome: Outcome) -> EffectRecord {
+    EffectRecord {
+        key,
+        name: name.into(),
+        class,
+        parameters: None,
+        attempts: 1,
+        outcome,
+        until: None,
+        of_run: true,
+        approval: None,
+        costs: Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
     }
 }
 

@@ -2,6 +2,9 @@
 // A test may stop at the first surprise, its helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod across;
+mod approvals;
+mod costs;
 mod effects;
 mod errors;
 mod evidence;
@@ -11,5 +14,6 @@ mod registry;
 mod secrets;
 mod signals;
 mod steps;
+mod undoing;
 mod unknowns;
 mod values;

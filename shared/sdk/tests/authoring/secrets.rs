@@ -110,7 +110,7 @@ async fn what_does_not_fit_is_not_shown_with_it() {
     let Err(PrepareError::Incompatible(what)) = echo.prepare(old) else { panic!("it is migrated") };
     assert_eq!(what.missing, "nobody migrates \"[secret api-key]\"");
 
-    let first = echo.prepare(PlaceText::Fresh { input: Json::of(&1).unwrap() }).unwrap();
+    let first = echo.prepare(PlaceText::Fresh { input: Json::of(&1).unwrap(), at: None }).unwrap();
     let error = first.run(Arc::new(FakeHost::new().cx())).await.unwrap_err().to_string();
     assert!(error.contains("the next step holds secret api-key in plain"), "{error}");
 }

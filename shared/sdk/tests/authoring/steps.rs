@@ -173,7 +173,7 @@ fn pushed(log: LogId, first: u64) -> LogAppend {
 async fn a_run_begins_at_the_first_step_with_its_policy() {
     let workflow = hosted(Brief);
     assert_eq!((workflow.version(), workflow.max_steps()), (3, 50));
-    let step = workflow.prepare(PlaceText::Fresh { input: json(&json!(["a ", "tool"])) });
+    let step = workflow.prepare(PlaceText::Fresh { input: json(&json!(["a ", "tool"])), at: None });
     let step = step.unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!((step.step(), step.note()), ("Decide", None));
     assert_eq!((step.policy().timeout, step.policy().retry.max_attempts.get()), (seconds(7), 1));
@@ -189,12 +189,12 @@ async fn a_run_begins_at_the_first_step_with_its_policy() {
         timeout: minutes(1),
     };
     let on = vec![SignalName::new("approval").unwrap()];
-    assert_eq!(next, StepNext::Wait { place, on, until: WaitUntil::Forever });
+    assert_eq!(next, StepNext::Wait { place, on, until: WaitUntil::Forever, ask: None });
 }
 
 #[test]
 fn an_input_that_does_not_fit_begins_nothing() {
-    let prepared = hosted(Brief).prepare(PlaceText::Fresh { input: json(&json!(["a", 1])) });
+    let prepared = hosted(Brief).prepare(PlaceText::Fresh { input: json(&json!(["a", 1])), at: None });
     let Err(PrepareError::Input(EdgeError::Misfit { path, .. })) = prepared else { panic!("it began") };
     assert_eq!(path, "[1]");
 }
@@ -215,6 +215,7 @@ async fn a_step_waits_for_what_it_names() {
         place: place.clone(),
         on: on.iter().map(|name| SignalName::new(name).unwrap()).collect(),
         until,
+        ask: None,
     };
     assert_eq!(ends("Until").await.unwrap(), waits(&[], WaitUntil::Time(Timestamp(5))));
     assert_eq!(ends("Lasting").await.unwrap(), waits(&[], WaitUntil::After(days(3))));

@@ -11,7 +11,7 @@ use stepwell::prelude::*;
 use stepwell::{Effect, Keyed};
 use stepwell_core::{Class, EffectKey, EffectRecord, Failure, FailureKind, Outcome, ParkReason, Scope};
 
-use crate::host::{self, FakeHost, Outside, START, Seen, means, only_record, poll_once, succeeded};
+use crate::host::{self, FakeHost, Outside, START, Seen, bare, means, only_record, poll_once, succeeded};
 
 type Answer = Result<u8, CallError>;
 type Says = Result<Asked<u8>, CallError>;
@@ -45,16 +45,9 @@ fn intend(names: &[&str], until: Timestamp) -> host::Asked {
 /// What an attempt has left that was lost in its call.
 fn left_open(cx: &Cx, name: &str, class: Class, until: Option<Timestamp>) -> EffectRecord {
     let workflow = stepwell_core::WorkflowName::new("refund").unwrap();
-    EffectRecord {
-        key: EffectKey::derive(cx.run(), &workflow, name, Scope::Run("order-7")),
-        name: name.into(),
-        class,
-        parameters: None,
-        attempts: 2,
-        outcome: Outcome::Unknown { since: START, evidence: "the call was in flight".into() },
-        until,
-        of_run: true,
-    }
+    let key = EffectKey::derive(cx.run(), &workflow, name, Scope::Run("order-7"));
+    let outcome = Outcome::Unknown { since: START, evidence: "the call was in flight".into() };
+    EffectRecord { attempts: 2, until, ..bare(key, name, class, outcome) }
 }
 
 fn open_payment(host: &Arc<FakeHost>) -> EffectRecord {
@@ -70,6 +63,13 @@ fn after(host: &Arc<FakeHost>, record: &EffectRecord) -> Cx {
 fn question(error: EffectError) -> String {
     let ErrorMeans::Park(ParkReason::UnknownOutcome { what }) = means(error) else { panic!("somebody has to look") };
     what
+}
+
+/// The calls that the only record knows of, which was not sent in the end.
+fn never_sent(cx: &Cx) -> u32 {
+    let record = only_record(cx);
+    assert!(matches!(&record.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::NotSent), "{record:?}");
+    record.attempts
 }
 
 /// The evidence of what may have happened, and how long at least to wait until it is looked at again.
@@ -122,16 +122,23 @@ async fn when_the_intent_finds_the_run_cancelled_nothing_is_called() {
     let error = sends(&cx, &outside, Ok(7)).await.unwrap_err();
     assert!(matches!(&error, EffectError::Cancelled { name } if name == "letter"), "{error}");
     assert!(matches!(means(error), ErrorMeans::Cancelled(_)));
-    assert_eq!((cx.recorded().journal, outside.calls()), (vec![], 0));
+    assert_eq!((never_sent(&cx), outside.calls()), (0, 0));
     assert_eq!(host.asked(), [intend(&["letter"], START.plus(DEADLINE))]);
 
-    // What was known before is known again, wherever it was recorded.
+    // What may have happened before is asked about, wherever it was recorded. Only one that has not is certified as never sent.
     host.pass(hours(1));
     let before = open_payment(&host);
-    for cx in [after(&host, &before), host.visit(|visiting| visiting.ledger = vec![before.clone()])] {
+    let wheres = || [after(&host, &before), host.visit(|visiting| visiting.ledger = vec![before.clone()])];
+    for cx in wheres() {
         let error = pays(&cx, (&bank, Says::Ok(Asked::Absent)), (&outside, Ok(7))).await.unwrap_err();
         assert!(matches!(error, EffectError::Cancelled { .. }), "{error}");
-        assert_eq!((only_record(&cx), outside.calls()), (before.clone(), 0));
+        assert_eq!((never_sent(&cx), outside.calls()), (before.attempts, 0));
+    }
+    for cx in wheres() {
+        let says = Asked::CannotTell("the bank is closed".into());
+        let error = pays(&cx, (&bank, Says::Ok(says)), (&outside, Ok(7))).await.unwrap_err();
+        assert!(matches!(error, EffectError::Unknown { .. }), "{error}");
+        assert!(cx.recorded().journal.iter().all(EffectRecord::is_open), "{:?}", cx.recorded());
     }
 
     // Once it has heard, it does not even write.
@@ -140,7 +147,7 @@ async fn when_the_intent_finds_the_run_cancelled_nothing_is_called() {
     let cx = host.cx();
     let error = sends(&cx, &outside, Ok(7)).await.unwrap_err();
     assert!(matches!(error, EffectError::Cancelled { .. }), "{error}");
-    assert_eq!((cx.recorded().journal, outside.calls(), host.asked()), (vec![], 0, vec![]));
+    assert_eq!((never_sent(&cx), outside.calls(), host.asked()), (0, 0, vec![]));
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ struct Brief;
 #[derive(Serialize, Deserialize)]
 enum At {
     Draft,
+    Ask,
     Decide,
+    Unreserve,
 }
 
 impl Workflow for Brief {
@@ -25,7 +27,14 @@ impl Workflow for Brief {
     async fn step(&self, at: At, (): &mut (), cx: &Cx) -> StepResult<Self> {
         Ok(match at {
             At::Draft => wait(At::Decide).for_signal(APPROVAL).without_deadline(),
-            At::Decide => complete(cx.effect("fetch").read().call(|_| fetch("https://example.com")).await?),
+            At::Ask => wait(At::Decide).for_approval(Approval::of("refund", &7).by(role("finance")).within(days(3))),
+            At::Unreserve => undone(),
+            At::Decide => {
+                let seat = cx.effect("seat").key(7).across_runs().idempotent().undo(&At::Unreserve);
+                seat.call(async |_| Ok::<_, CallError>(())).await?;
+                cx.effect("letter").key(7).once().call(async |_| Ok::<_, CallError>(())).await?;
+                complete(cx.effect("fetch").read().call(|_| fetch("https://example.com")).await?)
+            }
         })
     }
 }

@@ -311,5 +311,5 @@ pub(super) fn amended(amend: Amend) -> Write {
 
 /// A wait for one signal that has seen all signals up to `seen`.
 pub(super) fn waiting(on: &str, until: Option<Timestamp>, seen: MailboxSeq) -> Status {
-    Status::Waiting(Wait { on: vec![signal_name(on)], until, seen })
+    Status::Waiting(Wait { on: vec![signal_name(on)], approval: None, until, budget_ends: None, seen })
 }

@@ -187,6 +187,11 @@ fn record(run: &RunId, name: &str, result: &str) -> EffectRecord {
         outcome: Outcome::Succeeded(Payload::Inline(Json::of(result).unwrap())),
         until: Some(stepwell_core::Timestamp(1_700_000_000_000)),
         of_run: true,
+        approval: None,
+        costs: stepwell_core::Amounts::from([("cents".into(), 90)]),
+        undo: Some(Json::of("Release").unwrap()),
+        no_return: false,
+        signed_off: None,
     }
 }
 

@@ -90,10 +90,9 @@ pub(super) async fn a_commit_wants_to_know_of_a_cancellation(bed: &Bed<'_>) {
     bed.refused(&held.run, boxed(bed.hand_off(&held, bed.completed())), Refusal::Cancelled).await;
     let certificate = Certificate {
         confirmed: 1,
-        failed: 0,
-        uncertain: Vec::new(),
         step: "Research".into(),
         lost_attempt: Some(stepwell_core::Timestamp(9)),
+        ..Certificate::default()
     };
     let over = Status::Cancelled { certificate, at: bed.now() };
     let ended = bed.handed_off(&cancelled, over).await;

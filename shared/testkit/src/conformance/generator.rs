@@ -1,16 +1,19 @@
 //! Random requests: plausible ones, stale ones, repeated ones, at times that matter. One seed, one sequence.
 
+mod acts;
+
 use std::time::Duration;
 
 use fastrand::Rng;
+use stepwell_core::budget::Span;
 use stepwell_core::checkpoint::Trouble;
 use stepwell_core::decide;
 use stepwell_core::history::{EffectLine, Entry, EntryKind, More, Segment};
 use stepwell_core::write::{Acquire, Amend, Commit, LogAppend, Renew, Write, WriteRequest};
 use stepwell_core::{
     BlobRef, CancelRequest, Certificate, Checkpoint, Class, Digest, EffectKey, EffectRecord, Failure, FailureKind,
-    Fence, Json, Lease, Letter, LogId, MailboxSeq, Outcome, ParkReason, Payload, Place, Progress, Revision, RunId,
-    Scope, Status, Ticket, Timestamp, Usage, Visit, Wait, WorkerId, WorkflowName, WriteId,
+    Fence, Json, Lease, Letter, LogId, MailboxSeq, Outcome, OverBudget, ParkReason, Payload, Place, Progress, Revision,
+    RunId, Scope, Status, Ticket, Timestamp, Undoing, Usage, Visit, Wait, WorkerId, WorkflowName, WriteId,
 };
 
 use super::bed::{json, run, signal_id, signal_name, start_with};
@@ -246,6 +249,10 @@ impl Generator {
             journal: many(self),
             ledger: many(self),
             spilled: self.rng.u64(..3),
+            approvals: self.few(|generator| generator.approval(&current.run)),
+            undo: self.few(|generator| generator.undo(&current.run)),
+            undoing: self.percent(20).then(|| Box::new(self.undoing(&current.run))),
+            spent: self.spent(current),
             logs: self.rng.u32(..3),
             tail: Segment { from: before.revision.next(), at: self.now, entries: self.entries(0) },
             usage: Usage {
@@ -271,13 +278,12 @@ impl Generator {
             97 => Status::Completed { output: self.payload(&current.run), at },
             98 => Status::Failed { failure: self.failure(), at },
             _ => {
-                let uncertain = (0..self.rng.usize(..3)).map(|_| EffectLine::from(&self.record(&current.run, 9)));
-                let uncertain = uncertain.collect();
-                let (confirmed, failed) = (self.rng.u64(..9), self.rng.u64(..9));
-                Status::Cancelled {
-                    certificate: Certificate { confirmed, failed, uncertain, step: self.text(), lost_attempt: None },
-                    at,
-                }
+                let Undoing { undone, stands, never_sent, lost_attempt, .. } = self.undoing(&current.run);
+                let uncertain = self.few(|generator| generator.certified(&current.run));
+                let (confirmed, failed, step) = (self.rng.u64(..9), self.rng.u64(..9), self.text());
+                let certificate =
+                    Certificate { confirmed, failed, uncertain, never_sent, undone, stands, step, lost_attempt };
+                Status::Cancelled { certificate, at }
             }
         }
     }
@@ -287,21 +293,30 @@ impl Generator {
         on.retain(|_| self.percent(60));
         let until = if on.is_empty() || self.percent(50) { Some(self.soon()) } else { None };
         let seq = current.mailbox.seq.0;
-        Wait { on, until, seen: MailboxSeq(if self.percent(80) { seq } else { self.rng.u64(..=seq) }) }
+        let approval = (until.is_some() && self.percent(40)).then(|| self.approval_id(&current.run));
+        let budget_ends = self.percent(20).then(|| self.soon());
+        let seen = MailboxSeq(if self.percent(80) { seq } else { self.rng.u64(..=seq) });
+        Wait { on, approval, until, budget_ends, seen }
     }
 
     fn park_reason(&mut self) -> ParkReason {
-        match self.rng.u32(..5) {
+        match self.rng.u32(..7) {
             0 => ParkReason::Poison { acquires: self.rng.u32(..9) },
             1 => ParkReason::Incompatible { missing: self.text() },
             2 => ParkReason::StepLimit { limit: self.rng.u64(..) },
             3 => ParkReason::Data { what: self.text() },
+            4 => ParkReason::Undo { what: self.text() },
+            5 => {
+                let span = if self.percent(50) { Span::Run } else { Span::Step };
+                let (counter, limit, spent) = (self.text(), self.rng.u64(..), self.rng.u64(..));
+                ParkReason::Budget(OverBudget { span, counter, limit, spent })
+            }
             _ => ParkReason::UnknownOutcome { what: self.text() },
         }
     }
 
     fn failure(&mut self) -> Failure {
-        const KINDS: [FailureKind; 7] = [
+        const KINDS: [FailureKind; 9] = [
             FailureKind::Error,
             FailureKind::Terminal,
             FailureKind::Panic,
@@ -309,6 +324,8 @@ impl Generator {
             FailureKind::Refused,
             FailureKind::Input,
             FailureKind::Incompatible,
+            FailureKind::Budget,
+            FailureKind::NotSent,
         ];
         let failure = Failure::new(KINDS[self.rng.usize(..KINDS.len())], self.text());
         if self.percent(50) { failure.with_code(self.text()) } else { failure }
@@ -316,7 +333,7 @@ impl Generator {
 
     fn place(&mut self, run: &RunId) -> Place {
         match self.rng.u32(..4) {
-            0 => Place::Fresh { input: self.payload(run) },
+            0 => Place::Fresh { input: self.payload(run), at: self.percent(50).then(|| self.value()) },
             _ => Place::At { cursor: self.value(), state: self.payload(run) },
         }
     }
@@ -341,11 +358,16 @@ impl Generator {
             outcome,
             until: self.percent(50).then(|| self.soon()),
             of_run,
+            approval: self.percent(30).then(|| self.approval_id(run)),
+            costs: self.amounts(),
+            undo: self.percent(30).then(|| self.value()),
+            no_return: self.percent(20),
+            signed_off: self.percent(20).then(|| self.text()),
         }
     }
 
     fn entries(&mut self, at_least: usize) -> Vec<Entry> {
-        const KINDS: [EntryKind; 11] = [
+        const KINDS: [EntryKind; 15] = [
             EntryKind::Stepped,
             EntryKind::Waited,
             EntryKind::LookedUp,
@@ -354,6 +376,10 @@ impl Generator {
             EntryKind::Parked,
             EntryKind::Resumed,
             EntryKind::Resolved,
+            EntryKind::Answered,
+            EntryKind::Undoing,
+            EntryKind::Undone,
+            EntryKind::LetStand,
             EntryKind::Completed,
             EntryKind::Failed,
             EntryKind::Cancelled,
@@ -431,6 +457,10 @@ impl Generator {
     fn write_id(&mut self) -> WriteId {
         self.given += 1;
         WriteId(self.given << 20 | self.rng.u64(..1 << 20))
+    }
+
+    fn few<T>(&mut self, mut make: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.rng.usize(..3)).map(|_| make(self)).collect()
     }
 
     pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stepwell_core::decide::DueRun;
-use stepwell_core::limits::WATCHDOG_MARK;
+use stepwell_core::limits::{PAGE_MAX, WATCHDOG_MARK};
 use stepwell_core::{Checkpoint, MailboxSeq, Phase, RunId, Status, Timestamp, WorkflowName};
 use stepwell_ports::{ListQuery, RunSummary, StoreError};
 
@@ -245,5 +245,15 @@ pub(super) async fn a_token_of_no_page_is_invalid(bed: &Bed<'_>) {
     for query in queries {
         let answer = bed.store.list(&query).await;
         assert!(matches!(answer, Err(StoreError::Invalid(_))), "{query:?} is invalid, the answer is {answer:?}");
+    }
+}
+
+pub(super) async fn a_page_of_no_size_is_invalid(bed: &Bed<'_>) {
+    bed.started("r").await;
+    for limit in [0, PAGE_MAX + 1, usize::MAX] {
+        let due = bed.store.due(END, limit, None).await;
+        assert!(matches!(due, Err(StoreError::Invalid(_))), "{limit} due runs are invalid, the answer is {due:?}");
+        let listed = bed.store.list(&ListQuery { limit, ..ListQuery::default() }).await;
+        assert!(matches!(listed, Err(StoreError::Invalid(_))), "{limit} runs are invalid, the answer is {listed:?}");
     }
 }

@@ -202,6 +202,11 @@ fn about_to_call(held: &Checkpoint, call: usize, class: Class, until: Timestamp)
         outcome: Outcome::Unknown { since: super::BEGIN, evidence: "the call was in flight".into() },
         until: Some(until),
         of_run: true,
+        approval: None,
+        costs: stepwell_core::Amounts::new(),
+        undo: None,
+        no_return: false,
+        signed_off: None,
     }
 }
 

@@ -35,6 +35,7 @@
 mod bed;
 mod beside;
 mod blobs;
+mod claims;
 mod commits;
 mod generator;
 mod indexes;
@@ -326,6 +327,17 @@ static CASES: &[Case] = cases! {
         an_amendment_writes_its_segment,
         a_spilled_effect_is_found_by_its_key,
     }
+    claims(Nothing) {
+        the_first_claim_owns_the_key,
+        a_repeated_claim_is_granted_again,
+        another_run_learns_who_owns_the_key,
+        a_key_is_taken_over_from_its_owner_alone,
+        claims_of_several_keys_are_apart,
+        the_end_of_the_owner_ends_no_claim,
+        of_many_claims_at_once_one_wins,
+        of_many_take_overs_at_once_one_wins,
+        a_claim_shows_in_no_listing,
+    }
     indexes(Nothing) {
         due_runs_come_earliest_first_up_to_the_mark,
         due_runs_carry_what_the_sweeper_needs,
@@ -337,6 +349,7 @@ static CASES: &[Case] = cases! {
         runs_are_listed_in_pages_without_loss_or_repetition,
         runs_that_start_between_two_pages_disturb_nothing,
         a_token_of_no_page_is_invalid,
+        a_page_of_no_size_is_invalid,
     }
     races(Nothing) {
         of_many_starts_one_wins,

@@ -26,7 +26,7 @@ const SEEDS: u64 = 4;
 const QUIET: Weights =
     Weights { acquire: 30, commit: 40, renew: 6, signal: 10, cancel: 3, amend: 6, start: 1, repeat: 5, stale: 5 };
 const MANY_SIGNALS: Weights =
-    Weights { acquire: 10, commit: 4, renew: 2, signal: 80, cancel: 1, amend: 4, start: 1, repeat: 5, stale: 5 };
+    Weights { acquire: 10, commit: 2, renew: 2, signal: 80, cancel: 1, amend: 4, start: 1, repeat: 5, stale: 5 };
 const RIVALS: Weights =
     Weights { acquire: 35, commit: 35, renew: 10, signal: 8, cancel: 8, amend: 8, start: 2, repeat: 30, stale: 30 };
 

@@ -10,11 +10,11 @@ use stepwell_core::{
     Checkpoint, EffectKey, Json, Message, Payload, Phase, Revision, RunId, Scope, Status, Ticket, WorkerId,
     WorkflowName,
 };
-use stepwell_effects::{Act, EFFECT, ORDER, Output, Outside, Promise};
 use stepwell_engine::{
-    Ack, Budget, Client, Engine, HistoryEntry, Ports, Settings, StartRequest, Worker, WorkerSettings,
+    Ack, Client, Engine, HistoryEntry, Ports, Settings, StartRequest, TurnTime, Worker, WorkerSettings,
 };
 use stepwell_local::{Local, Options};
+use stepwell_outcomes::{Act, EFFECT, ORDER, Output, Outside, Promise};
 use stepwell_ports::Clock;
 use stepwell_ports::system::{SystemClock, SystemIds};
 use stepwell_testkit::crash::Fuse;
@@ -124,7 +124,7 @@ impl Bed {
     pub(crate) fn turn(&self, gate: &Arc<Gate>, clock: Arc<dyn Clock>, act: Act) -> JoinHandle<Ack> {
         let engine = self.engine("stalled", gate, clock, act);
         let message = Message { run: self.run.clone(), ticket: Ticket(1) };
-        tokio::spawn(async move { engine.turn(&message, &Budget::of(Duration::from_mins(1))).await })
+        tokio::spawn(async move { engine.turn(&message, &TurnTime::of(Duration::from_mins(1))).await })
     }
 
     pub(crate) async fn checkpoint(&self) -> Checkpoint {

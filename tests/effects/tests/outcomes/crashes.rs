@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stepwell_effects::{Held, Outside, Promise, Trouble};
+use stepwell_outcomes::{Held, Outside, Promise, Trouble};
 use stepwell_report::Table;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 use tokio::sync::Semaphore;

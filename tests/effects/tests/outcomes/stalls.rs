@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stepwell_core::history::EntryKind;
 use stepwell_core::{Checkpoint, Fence, SignalId, Status};
-use stepwell_effects::{Held, Output, Outside, Promise, SuspendableClock, Trouble};
 use stepwell_engine::Ack;
+use stepwell_outcomes::{Held, Output, Outside, Promise, SuspendableClock, Trouble};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 use tokio::task::JoinHandle;
 

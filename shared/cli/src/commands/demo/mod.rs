@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use stepwell_core::{Checkpoint, Json, RunId, Status, WorkflowName};
 use stepwell_engine::{Client, ClientError, StartRequest};
-use stepwell_samples::brief::{Outside, Request};
+use stepwell_samples::brief::Request;
 use stepwell_samples::outside::mail::MailBehaviour;
 use stepwell_samples::outside::{MailCounts, World, WorldOptions, vendors};
 
@@ -68,7 +68,7 @@ async fn play(folder: &Folder, args: &args::Demo) -> Result<Summary, CliError> {
     if args.crash {
         world.set_mail(MailBehaviour::AcceptThenHold { times: 1 });
     }
-    let outside = Outside { vendors_url: world.vendors_url().into(), mail_url: world.mail_url().into() };
+    let outside = world.addresses();
     let client = Backend::in_folder(folder.path())?.client(stepwell_samples::registry(&outside)?);
     let worker = WorkerProcess::start(folder.path(), &outside)?;
     say(format_args!("the outside: vendors' pages at {}, mail API at {}", outside.vendors_url, outside.mail_url));

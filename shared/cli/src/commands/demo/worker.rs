@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use stepwell_samples::brief::Outside;
+use stepwell_samples::Outside;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -87,7 +87,7 @@ fn spawn(folder: &Path, outside: &Outside) -> Result<Child, CliError> {
         .arg("--data")
         .arg(folder)
         .args(["--lease", LEASE, "--stop-with-stdin"])
-        .args(["--vendors-url", &outside.vendors_url, "--mail-url", &outside.mail_url])
+        .args(["--vendors-url", &outside.vendors_url, "--mail-url", &outside.mail_url, "--shop-url", &outside.shop_url])
         .stdin(Stdio::piped())
         .stdout(log)
         .stderr(same_log)

@@ -1,0 +1,137 @@
+//! What a person can do about a run that stands still for want of one.
+
+use stepwell_core::{Checkpoint, ParkReason, Progress, Status, Timestamp};
+use stepwell_http::view::{ApprovalView, OfRun as _, UnknownView};
+
+use super::approval::how_to_answer;
+use super::count;
+use crate::program::command;
+
+/// The next commands, each with what it does. `flag` is what a command needs, to mean this place.
+pub(crate) fn next_commands(run: &Checkpoint, now: Timestamp, flag: &str) -> Vec<String> {
+    match &run.progress.status {
+        Status::Waiting(_) => {
+            let approvals = ApprovalView::of(run, now);
+            let awaited = approvals.iter().filter(|approval| approval.awaited && approval.is_open());
+            awaited.map(|approval| format!("answer it with {}", how_to_answer(approval, flag))).collect()
+        }
+        Status::Parked { reason, .. } => parked(run, reason, now, flag),
+        Status::Created
+        | Status::Running
+        | Status::Retrying { .. }
+        | Status::Completed { .. }
+        | Status::Failed { .. }
+        | Status::Cancelled { .. } => Vec::new(),
+    }
+}
+
+fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> Vec<String> {
+    let id = &run.run;
+    let resume = command(format_args!("resume{flag} {id}"));
+    let mut next = match reason {
+        ParkReason::UnknownOutcome { .. } => Vec::new(),
+        ParkReason::Budget(_) | ParkReason::StepLimit { .. } => vec![format!("{resume} allows as much again")],
+        ParkReason::Undo { .. } => vec![format!("{resume} tries it again, once what hinders it is mended")],
+        ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {
+            vec![format!("{resume} lets it go on, once that is mended")]
+        }
+    };
+    let unknowns = UnknownView::of(run, now);
+    if matches!(reason, ParkReason::UnknownOutcome { .. }) || run.cancel.is_some() && !unknowns.is_empty() {
+        next.extend(settle(run, &unknowns, flag));
+    }
+    let Progress { undoing, undo, .. } = &run.progress;
+    if let (Some(_), Some(top)) = (undoing, undo.last()) {
+        let let_stand = command(format_args!("let-stand{flag} {id} --why …"));
+        next.push(format!("{let_stand} leaves effect {} as it is, or as somebody has made it by hand", top.key));
+    }
+    next
+}
+
+/// How effects are settled that may have happened.
+fn settle(run: &Checkpoint, unknowns: &[UnknownView], flag: &str) -> Vec<String> {
+    let id = &run.run;
+    let key = match unknowns {
+        [only] => only.key.to_string(),
+        _ => "KEY".into(),
+    };
+    let resolve = command(format_args!("resolve{flag} {id} {key}"));
+    let mut next = vec![format!("once it is known: {resolve}, with how it ended")];
+    if unknowns.len() > 1 {
+        let all = command(format_args!("unknowns{flag} {id}"));
+        next.push(format!("{all} shows all {}", count(unknowns.len() as u64, "effect")));
+    }
+    if run.cancel.is_some() {
+        let sign_off = command(format_args!("resolve{flag} {id} {key} --sign-off --why …"));
+        next.push(format!("if nobody can find out: {sign_off}, and the run ends with it in its certificate"));
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_core::budget::Span;
+    use stepwell_core::{CancelRequest, Cause, EffectKey, Json, OverBudget, Undo, Undoing};
+
+    use super::*;
+    use crate::view::unknown_tests::{open, run};
+
+    fn told(reason: ParkReason, change: impl FnOnce(&mut Checkpoint)) -> Vec<String> {
+        let mut parked = run();
+        parked.progress.status = Status::Parked { reason, at: Timestamp(0) };
+        change(&mut parked);
+        next_commands(&parked, Timestamp(0), " --aws")
+    }
+
+    #[test]
+    fn each_reason_has_its_command() {
+        let resume = |then: &str| vec![format!("{} {then}", command("resume --aws r1"))];
+        let mended = resume("lets it go on, once that is mended");
+        assert_eq!(told(ParkReason::Poison { acquires: 5 }, |_| {}), mended);
+        assert_eq!(told(ParkReason::Incompatible { missing: "v2".into() }, |_| {}), mended);
+        assert_eq!(told(ParkReason::Data { what: "a page".into() }, |_| {}), mended);
+        let again = resume("allows as much again");
+        assert_eq!(told(ParkReason::StepLimit { limit: 9 }, |_| {}), again);
+        let over = OverBudget { span: Span::Run, counter: "cents".into(), limit: 1, spent: 2 };
+        assert_eq!(told(ParkReason::Budget(over), |_| {}), again);
+    }
+
+    #[test]
+    fn what_may_have_happened_is_settled_and_what_cannot_be_undone_let_stand() {
+        let unknown = || ParkReason::UnknownOutcome { what: "pay".into() };
+        let (pay, mail) = (open("pay", None), open("mail", None));
+        let one = told(unknown(), |run| run.progress.journal = vec![pay.clone()]);
+        let resolve = command(format_args!("resolve --aws r1 {}", pay.key));
+        assert_eq!(one, [format!("once it is known: {resolve}, with how it ended")]);
+        let two = told(unknown(), |run| {
+            run.progress.journal = vec![pay, mail];
+            run.cancel = Some(CancelRequest { by: "ada".into(), why: None, at: Timestamp(0) });
+        });
+        assert_eq!(two.len(), 3, "{two:?}");
+        assert!(two[0].contains("resolve --aws r1 KEY`") && two[1].contains("unknowns --aws r1` shows all 2 effects"));
+        assert!(two[2].contains("resolve --aws r1 KEY --sign-off --why …`"), "{two:?}");
+
+        let key = EffectKey::parse(&"0".repeat(32)).unwrap();
+        let stuck = told(ParkReason::Undo { what: "reserve".into() }, |run| {
+            let (step, name) = (Json::of(&"Unreserve").unwrap(), "reserve".into());
+            run.progress.undo = vec![Undo {
+                key: key.clone(),
+                name,
+                class: stepwell_core::Class::Once,
+                attempts: 1,
+                step,
+                behind: vec![],
+            }];
+            run.progress.undoing = Some(Box::new(Undoing {
+                cause: Cause::Cancelled,
+                step: "Pay".into(),
+                undone: Vec::new(),
+                stands: Vec::new(),
+                never_sent: Vec::new(),
+                lost_attempt: None,
+            }));
+        });
+        assert!(stuck[0].contains("resume --aws r1` tries it again"), "{stuck:?}");
+        assert!(stuck[1].contains(&format!("let-stand --aws r1 --why …` leaves effect {key}")), "{stuck:?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! `.key(..)` is missing.
+use stepwell::prelude::*;
+
+async fn step(cx: &Cx) -> Result<(), StepError> {
+    Ok(cx.effect("seat").idempotent().undo(&"unreserve").call(async |_| Ok::<_, CallError>(())).await?)
+}
+
+fn main() {}
