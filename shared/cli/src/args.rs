@@ -97,6 +97,10 @@ pub(crate) enum Command {
     /// Ask for the end of a run
     Cancel(Cancel),
     /// Let a parked run go on
+    ///
+    /// It goes on where it stands. One that has spent its budget may spend as much again; one that has reached its limit of steps
+    /// may make as many again; a compensation that was refused is asked for again; what is idempotent and may have happened is
+    /// called again under its key. Anything else that may have happened needs `resolve`, and what cannot be taken back `let-stand`
     Resume(Resume),
     /// List what somebody has to decide: approvals that are open
     Approvals(Approvals),
@@ -116,7 +120,7 @@ pub(crate) enum Command {
     Doctor,
     /// List the workflows that this program knows
     Workflows,
-    /// Serve the vendors' pages and the mail API that competitive-brief calls, until told to stop
+    /// Serve the vendors' pages, the mail API and the shop that competitive-brief and refund call, until told to stop
     Outside(OutsidePorts),
 }
 
@@ -231,7 +235,7 @@ pub(crate) struct Resume {
 #[derive(Debug, Args)]
 pub(crate) struct Act {
     /// Who asks for it
-    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, default_value = "unknown")]
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = who)]
     pub(crate) by: String,
     /// Why
     #[arg(long, value_name = "TEXT")]
@@ -260,7 +264,7 @@ pub(crate) struct Resolve {
     #[arg(long, value_name = "TEXT", value_parser = words)]
     pub(crate) why: String,
     /// Who says so
-    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, default_value = "unknown")]
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = who)]
     pub(crate) by: String,
 }
 
@@ -268,7 +272,8 @@ pub(crate) struct Resolve {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Ended {
-    /// It happened, and answered this: JSON, @FILE, or - for stdin. The step gets it as its result
+    /// It happened, and answered this: JSON, @FILE, or - for stdin. The step gets it as its result, so it has to be what the effect
+    /// itself would have answered: one of another shape ends the run
     #[arg(long, value_name = "JSON")]
     pub(crate) succeeded: Option<String>,
     /// It did not happen and will not. The step gets this as the outside's refusal
@@ -277,7 +282,8 @@ pub(crate) struct Ended {
     /// It did not happen: the step calls again
     #[arg(long)]
     pub(crate) try_again: bool,
-    /// Nobody will ever know: it stays uncertain, and the run may end with it
+    /// Nobody will ever know: it stays uncertain for good, counts as spent, is not called again, and the run may end with it. If
+    /// its key is unique across runs, it stays taken: no other run makes this effect either
     #[arg(long)]
     pub(crate) sign_off: bool,
 }
@@ -345,6 +351,14 @@ fn key(text: &str) -> Result<EffectKey, &'static str> {
 
 fn words(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it says nothing") } else { Ok(text.to_owned()) }
+}
+
+/// Somebody's name, or a role. One with blanks around it would pass for another.
+fn who(text: &str) -> Result<String, &'static str> {
+    if text.trim() != text && !text.trim().is_empty() {
+        return Err("it has blanks around it: leave them out");
+    }
+    words(text)
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

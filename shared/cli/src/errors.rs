@@ -3,7 +3,6 @@
 use std::io;
 use std::process::ExitCode;
 
-use stepwell_core::decide::ApproveRefused;
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_engine::{ClientError, EngineError, Remedy};
 use stepwell_http::view::AnswerView;
@@ -56,6 +55,8 @@ pub(crate) enum CliError {
     World(#[from] WorldError),
     #[error("{0}; no --input was given")]
     NoInput(ClientError),
+    #[error("{error}; {hint}")]
+    NotAnswered { error: ClientError, hint: String },
     #[error("{what} is not JSON: {problem}; quote it for the shell, as in '{{\"name\": \"Ada\"}}'")]
     NotJson { what: String, problem: String },
     #[error("{what} cannot be read: {source}; check the path")]
@@ -92,7 +93,7 @@ impl CliError {
     /// A short code for scripts and docs.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
-            Self::Client(error) | Self::NoInput(error) => error.code(),
+            Self::Client(error) | Self::NoInput(error) | Self::NotAnswered { error, .. } => error.code(),
             Self::Engine(EngineError::Registry(_)) => "bad-registry",
             Self::Open(OpenError::Missing { .. }) => "no-folder",
             Self::Open(OpenError::Folder { .. }) => "bad-folder",
@@ -120,7 +121,7 @@ impl CliError {
     /// What can be done about it.
     pub(crate) fn remedy(&self) -> Remedy {
         match self {
-            Self::Client(error) | Self::NoInput(error) => error.remedy(),
+            Self::Client(error) | Self::NoInput(error) | Self::NotAnswered { error, .. } => error.remedy(),
             Self::Open(OpenError::Missing { .. } | OpenError::Folder { .. } | OpenError::Foreign { .. })
             | Self::Setup(SetupError::Base { .. })
             | Self::World(_)
@@ -155,10 +156,6 @@ impl CliError {
         match self {
             Self::Client(ClientError::NoSuchRun(run)) => {
                 format!("there is no run {run}; `{} list` shows those there are", program::name())
-            }
-            Self::Client(ClientError::NotTaken { run, why }) if matches!(**why, ApproveRefused::NoSuch(_)) => {
-                let all = program::command(format_args!("approvals {run} --all"));
-                format!("{}; {all} shows those it keeps", stepwell::error_chain(self))
             }
             _ => match self.first_answer() {
                 Some(AnswerView { at, why, .. }) => {

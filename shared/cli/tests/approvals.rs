@@ -252,7 +252,7 @@ fn a_rejection_is_told_to_the_run_and_what_it_has_done_is_taken_back() {
         &text,
         &[
             "terminal: bob says no: it did not\n",
-            "undoing     what it had done was taken back, since at step Pay it has failed, terminal: bob says no",
+            "undoing     taken back: reserve, since at step Pay it has failed, terminal: bob says no",
             "undone      reserve (idempotent), 1 call, key ",
         ],
     );
@@ -279,11 +279,20 @@ fn what_cannot_be_taken_back_is_let_stand() {
     );
     stepwell.run(&["let-stand", &run]).failed(2, &["--why <TEXT>"]);
     stepwell.run(&["let-stand", &run, "--why", " "]).failed(2, &["it says nothing"]);
+    let cancelled = stepwell.run(&["cancel", &run]).stdout;
+    let next = [format!("`stepwell resume {run}`"), format!("`stepwell let-stand {run} --why …`")];
+    has(&cancelled, &["parked while it takes back what it has done, and waits for a person\n", &next[0], &next[1]]);
+    assert!(!cancelled.contains("a worker"), "{cancelled}");
     let stands = stepwell.run(&["let-stand", &run, "--why", "it is sold"]);
-    let said = format!("what run {run} could not take back stands, says ada; the run goes on to its end\n");
+    let said = format!("effect reserve of run {run} stands, says ada; the run goes on to its end\n");
     assert_eq!((stands.code, stands.stdout.as_str()), (Some(0), said.as_str()), "{stands:?}");
     go_on(&stepwell);
-    has(&stepwell.run(&["show", &run]).stdout, &["stands      reserve (idempotent)", ", by ada: it is sold\n"]);
+    let text = stepwell.run(&["show", &run]).stdout;
+    has(
+        &text,
+        &["undoing     stands: reserve, since at", "stands      reserve (idempotent)", ", by ada: it is sold\n"],
+    );
+    assert!(!text.contains("taken back"), "{text}");
     assert_eq!(stepwell.json(&["show", &run])["status"], "failed");
 }
 
@@ -295,6 +304,11 @@ fn a_cancelled_run_says_that_it_takes_back_first() {
     assert!(
         cancelled.stdout.contains("is to end; a worker takes back what it has done first: 1 effect"),
         "{cancelled:?}"
+    );
+    assert_eq!(stepwell.json(&["approvals"]), json!([]), "nothing comes of an answer any more");
+    has(
+        &stepwell.run(&["approvals", "--all"]).stdout,
+        &["open, but the run is about to end: no answer is taken any more"],
     );
     go_on(&stepwell);
     let text = stepwell.run(&["show", &run]).stdout;
@@ -308,7 +322,26 @@ fn a_cancelled_run_says_that_it_takes_back_first() {
         ],
     );
     assert_eq!(stepwell.json(&["approvals", &run]), json!([]));
-    stepwell.run(&["approve", &run, &id]).failed(3, &["error[ended]", "cancelled"]);
+    let all = format!("; `stepwell approvals {run} --all` shows what became of its approvals");
+    stepwell.run(&["approve", &run, &id]).failed(3, &["error[ended]", "cancelled", &all]);
+    let none = stepwell.run(&["approvals", "--all"]);
+    has(
+        &none.stderr,
+        &["no approval of a run that has not ended", "`stepwell approvals RUN --all` shows those of one that"],
+    );
+}
+
+#[test]
+fn an_approval_that_its_run_did_not_use_is_no_promise() {
+    let stepwell = Stepwell::new();
+    let (run, id) = asking(&stepwell, "it came broken", 1);
+    assert_eq!(stepwell.run(&["approve", &run, &id]).code, Some(0));
+    assert_eq!(stepwell.run(&["cancel", &run]).code, Some(0));
+    go_on(&stepwell);
+    assert_eq!(stepwell.json(&["show", &run])["status"], "cancelled");
+    let text = stepwell.run(&["approvals", &run, "--all"]).stdout;
+    has(&text, &["approved when the run ended: nothing comes of it any more\n"]);
+    assert!(!text.contains("may be used"), "{text}");
 }
 
 #[test]
@@ -321,8 +354,11 @@ fn who_may_not_decide_or_comes_too_late_changes_nothing() {
     let told = || [&run, &other, &old].map(|run| stepwell.json(&["show", run, "--history"]));
     let before = told();
     let (many, name) = ("w".repeat(1_025), "n".repeat(1_025));
-    let refused: [(&[&str], &[&str]); 9] = [
-        (&["approve", &run, &id, "--by", "eve"], &["error[no-authority]", "eve may not decide", "role finance or ada"]),
+    let refused: [(&[&str], &[&str]); 8] = [
+        (
+            &["approve", &run, &id, "--by", "eve"],
+            &["error[no-authority]", "eve may not decide", "role finance or ada; and from ", " on role cfo, too"],
+        ),
         (
             &["reject", &run, &id, "--by", "eve", "--role", "cfo", "--why", "no"],
             &["error[no-authority]", "eve may not"],
@@ -333,12 +369,15 @@ fn who_may_not_decide_or_comes_too_late_changes_nothing() {
         (&["approve", &old, &expired], &["error[expired]", "has expired at"]),
         (&["approve", &run, &id, "--why", &many], &["error[bad-value]", "1024"]),
         (&["approve", &run, &id, "--by", &name], &["error[bad-value]", "1024"]),
-        (&["approve", &run, &id, "--role", ""], &["error[bad-value]", "64"]),
     ];
     for (args, words) in refused {
         stepwell.run(args).failed(3, words);
     }
-    let usage: [(&[&str], &str); 8] = [
+    let usage: [(&[&str], &str); 12] = [
+        (&["approve", &run, &id, "--role", ""], "it says nothing"),
+        (&["approve", &run, &id, "--by", " ada"], "blanks around it"),
+        (&["approve", &run, &id, "--role", "finance\t"], "blanks around it"),
+        (&["approvals", "--by", "ada "], "blanks around it"),
         (&["approve", &run], "<APPROVAL>"),
         (&["approve", &run, "refund"], "no id of an approval: those are 16 hex"),
         (&["approve", &run, &format!("{id}0")], "no id of an approval"),

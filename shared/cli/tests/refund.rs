@@ -6,6 +6,8 @@ mod common;
 
 use common::{Service, Stepwell};
 use serde_json::{Value, json};
+use stepwell_samples::outside::FailStatus;
+use stepwell_samples::outside::mail::MailBehaviour;
 use stepwell_samples::outside::shop::ShopBehaviour;
 use stepwell_samples::outside::{World, WorldOptions};
 use tokio::runtime::Runtime;
@@ -54,6 +56,27 @@ fn it_pays_once_per_order_whichever_run_asks() {
         .collect();
     assert!(outputs.iter().all(|output| output["refund"] == "refund-1" && output["cents"] == 4_500), "{outputs:?}");
     assert_eq!((set.paid("lamp-4500"), set.world.counts().shop.requested), (1, 1));
+
+    // One that fails after it has got another's refund takes nothing back that keeps the order from being shipped.
+    let refuse = MailBehaviour::Fail { times: 1, status: FailStatus::try_from(422).unwrap() };
+    set.world.set_mail(refuse);
+    let run = set.refund("lamp-4500");
+    set.stepwell.wait_for(&run, "failed");
+    assert!(set.world.is_held("lamp-4500"));
+    assert_eq!((set.paid("lamp-4500"), set.world.counts().shop.releases), (1, 0));
+}
+
+#[test]
+fn another_reason_is_no_other_refund() {
+    let set = Set::start();
+    for reason in ["arrived broken", "came too late"] {
+        let input = json!({"order": "desk-40000", "reason": reason}).to_string();
+        let run = set.stepwell.start(&["refund", "--input", &input]);
+        let id = set.asked(&run)["id"].as_str().unwrap().to_owned();
+        set.stepwell.json(&["approve", &run, &id, "--by", "ada", "--role", "finance"]);
+        set.stepwell.wait_for(&run, "completed");
+    }
+    assert_eq!(set.paid("desk-40000"), 1);
 }
 
 #[test]
@@ -62,7 +85,7 @@ fn above_the_limit_it_asks_and_the_answer_is_on_record() {
     let run = set.refund("sofa-90000");
     let asked = set.asked(&run);
     let parameters = json!({
-        "order": "sofa-90000", "cents": 90_000, "customer": "sofa-90000@example.com", "reason": "arrived broken"
+        "order": "sofa-90000", "cents": 90_000, "customer": "sofa-90000@example.com"
     });
     assert_eq!((&asked["action"], &asked["parameters"]), (&json!("refund"), &parameters));
     let id = asked["id"].as_str().unwrap();
@@ -111,4 +134,24 @@ fn a_refund_beyond_its_budget_is_not_paid_whoever_approves_it() {
     let certificate = &shown["detail"]["cancelled"];
     assert_eq!(certificate["undone"][0]["name"], "hold", "{shown}");
     assert!(!set.world.is_held("yacht-500000"));
+}
+
+#[test]
+fn who_allows_more_is_told_how_much_and_an_answer_does_not_move_a_parked_run() {
+    let set = Set::start();
+    let run = set.refund("boat-400000");
+    let id = set.asked(&run)["id"].as_str().unwrap().to_owned();
+    let approve = ["approve", &run, &id, "--by", "ada", "--role", "finance"];
+    set.stepwell.json(&approve);
+    set.stepwell.wait_for(&run, "parked");
+    let again = set.stepwell.run(&approve).stdout;
+    let parked =
+        format!("nothing was changed; the run is parked, and finds this once it goes on: `stepwell show {run}`");
+    assert!(again.contains(&parked) && !again.contains("the run goes on"), "{again}");
+
+    let resumed = set.stepwell.run(&["resume", &run, "--by", "ada"]).stdout;
+    let allowed = "; as much again is allowed: 400000 more cents, 500000 in all in the run\n";
+    assert!(resumed.ends_with(allowed), "{resumed}");
+    set.stepwell.wait_for(&run, "completed");
+    assert_eq!(set.paid("boat-400000"), 1);
 }

@@ -60,7 +60,7 @@ fn what_may_have_happened_is_listed_and_shown() {
     stepwell.start(&["hello", "--input", ADA]);
     let none = stepwell.run(&["unknowns"]);
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");
-    assert!(none.stderr.contains("no effect is open"), "{none:?}");
+    assert!(none.stderr.contains("no effects that may have happened"), "{none:?}");
     assert_eq!(stepwell.json(&["unknowns"]), json!([]));
 
     let (run, [key]) = unknown(&stepwell, [("pay", Class::Once, Duration::ZERO)]);
@@ -76,7 +76,10 @@ fn what_may_have_happened_is_listed_and_shown() {
         &format!("pay (once), 1 call, key {key}"),
         &format!("{run}, at step begin, parked for want of an answer"),
         "maybe, since 2023-11-14T22:13:20.000Z\n",
-        "no answer within 20s",
+        "no answer within 20s\n",
+        &format!(
+            "`stepwell resolve {run} {key} (--succeeded JSON | --failed TEXT | --try-again | --sign-off) --why …`"
+        ),
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -154,6 +157,7 @@ fn what_is_on_its_way_waits() {
     assert_eq!(stepwell.json(&["show", &run]), before);
     let text = stepwell.run(&["unknowns", &run]).stdout;
     assert!(text.contains("maybe, since 2023-11-14T22:13:20.000Z; it may still land until 2"), "{text}");
+    assert!(!text.contains("stepwell resolve"), "nobody can say yet: {text}");
 }
 
 #[test]
@@ -162,8 +166,10 @@ fn what_does_not_fit_changes_nothing() {
     let (run, [key]) = unknown(&stepwell, [("pay", Class::Once, Duration::ZERO)]);
     let before = stepwell.json(&["show", &run, "--history"]);
     let because = ["--why", WHY];
-    let usage: [(&[&str], &str); 8] = [
+    let usage: [(&[&str], &str); 10] = [
         (&["resolve", &run, &key, "--try-again"], "--why <TEXT>"),
+        (&["resolve", &run, &key, "--try-again", "--why", WHY, "--by", " bob"], "blanks around it"),
+        (&["resolve", &run, &key, "--try-again", "--why", WHY, "--by", ""], "it says nothing"),
         (&["resolve", &run, &key, "--try-again", "--why", " "], "it says nothing"),
         (&["resolve", &run, &key, "--failed", "", "--why", WHY], "it says nothing"),
         (&["resolve", &run, &key, "--why", WHY], "--succeeded <JSON>|--failed <TEXT>|--try-again|--sign-off"),
@@ -174,6 +180,18 @@ fn what_does_not_fit_changes_nothing() {
     ];
     for (args, words) in usage {
         stepwell.run(args).failed(2, &[words]);
+    }
+    // Whoever does any of these says who they are.
+    let acts: [&[&str]; 4] = [
+        &["resolve", &run, &key, "--try-again", "--why", WHY],
+        &["resume", &run],
+        &["let-stand", &run, "--why", WHY],
+        &["cancel", &run],
+    ];
+    for act in acts {
+        let mut nobody = stepwell.command(act);
+        nobody.env_remove("USER");
+        common::finish(nobody, "").failed(2, &["--by <WHO>"]);
     }
     let long = "w".repeat(1_025);
     let refused: [(&[&str], &[&str]); 5] = [

@@ -229,6 +229,16 @@ impl EffectRecord {
             || self.no_return
     }
 
+    /// Whether this, of which neither journal nor ledger knows, can be of this visit: what belonged to an earlier one was settled there,
+    /// and what belongs to the run may be settled beside the checkpoint.
+    pub fn is_of(&self, run: &RunId, workflow: &WorkflowName, visit: Visit, has_spilled: bool) -> bool {
+        if self.of_run {
+            !has_spilled
+        } else {
+            self.key == EffectKey::derive(run, workflow, &self.name, Scope::Visit(visit))
+        }
+    }
+
     /// Whether nobody knows how it ended.
     pub const fn is_unknown(&self) -> bool {
         matches!(self.outcome, Outcome::Unknown { .. })

@@ -263,7 +263,7 @@ pub enum ParkReason {
     /// Something that it did cannot be taken back.
     #[serde(rename = "undo")]
     Undo {
-        /// What, why, and what was taken back already.
+        /// What, why, and what stands before it.
         #[serde(rename = "w")]
         what: String,
     },

@@ -154,8 +154,9 @@ impl From<&EffectRecord> for CertifiedEffect {
     }
 }
 
-impl CertifiedEffect {
-    pub(crate) fn of(undo: &Undo, note: Option<String>) -> Self {
+impl From<&Undo> for CertifiedEffect {
+    /// What is left to be said when its record lies beside the checkpoint: it was settled, else it would not.
+    fn from(undo: &Undo) -> Self {
         Self {
             name: undo.name.clone(),
             class: undo.class,
@@ -164,7 +165,7 @@ impl CertifiedEffect {
             key: Some(undo.key.clone()),
             until: None,
             signed_off_by: None,
-            note,
+            note: None,
         }
     }
 }

@@ -162,7 +162,7 @@ fn a_run_that_has_ended_takes_no_answer() {
         assert_eq!(says(&run, reviewer("eve", None), true, at(5)).unwrap_err(), ApproveRefused::Ended(phase));
     }
     let said = ApproveRefused::Ended(Phase::Completed).to_string();
-    assert_eq!(said, "the run has completed: nothing is left to be approved");
+    assert_eq!(said, "the run is completed: nothing is left to be approved");
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn an_answer_is_written_only_if_the_run_is_as_it_was_and_nobody_works_on_it() {
     assert_eq!(write(&worked_on, at(5), amend(&worked_on, bob())), Err(Refusal::Leased));
     let answered = write(&run, at(5), amend(&run, bob())).unwrap();
     assert_eq!(write(&answered, at(5), amend(&run, cid())), Err(Refusal::Revision), "two at once");
-    // A pending cancellation is in nobody's way.
-    write(&with_cancel(&run), at(5), amend(&with_cancel(&run), bob())).unwrap();
+    // Nothing comes of an answer to a run that is being cancelled.
+    assert_eq!(says(&with_cancel(&run), bob(), true, at(5)), Err(ApproveRefused::Ended(Phase::Cancelling)));
 }
 
 /// The run after it has asked again, at its next step.

@@ -258,6 +258,9 @@ fn a_parked_run_that_is_cancelled_ends_for_whatever_it_was_parked() {
         let (amend, send) = cancel_parked(&before, at(5)).unwrap().unwrap();
         let undoing = amended(&before, at(5), amend);
         assert_eq!(send.map(|send| send.ticket), Some(undoing.progress.ticket), "{name}");
+        // A turn takes it back: an amendment has nowhere to put what the ledger cannot hold.
+        assert_eq!((undoing.progress.place.step().as_str(), undoing.progress.undo.len()), ("Draft", 0), "{name}");
+        let undoing = taken_up(&undoing, at(5));
         assert_eq!((undoing.progress.place.step().as_str(), undoing.progress.undo.len()), ("Undo", 1), "{name}");
         let held = acquire(&undoing, at(6)).unwrap();
         assert_eq!(turn(&held, &Budget::none(), RULES, at(6)).unwrap(), Turn::Step, "{name}");

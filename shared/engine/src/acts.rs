@@ -10,7 +10,7 @@ use stepwell_core::decide::{
 };
 use stepwell_core::limits::{NAME_CHARS_MAX, ROLES_MAX, WORDS_BYTES_MAX};
 use stepwell_core::write::{Amend, Refusal, Write};
-use stepwell_core::{Payload, RunId};
+use stepwell_core::{Checkpoint, Payload, RunId};
 
 use crate::client::{check_words, refused};
 use crate::commit::{Carried, carry_out};
@@ -98,8 +98,8 @@ impl Client {
                 Err(why) => return Err(ClientError::NotTaken { run: run.clone(), why: Box::new(why) }),
             };
             match carry_out(&self.ports, run, Write::Amend(amend)).await {
-                Carried::Applied(_) => {
-                    self.send_if(run, send).await?;
+                Carried::Applied(after) => {
+                    self.send_or_wake(&after, send).await?;
                     return Ok(ApproveAnswer { new: true });
                 }
                 // A worker holds the run for now; the answer is not lost for that.
@@ -138,17 +138,18 @@ impl Client {
         what: &'static str,
     ) -> Result<(), ClientError> {
         match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(_) => self.send_if(run, send).await,
+            Carried::Applied(after) => self.send_or_wake(&after, send).await,
             Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
             Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), what)),
             Carried::Failed(error) => Err(error.into()),
         }
     }
 
-    async fn send_if(&self, run: &RunId, send: Option<Send>) -> Result<(), ClientError> {
+    /// What came in between may be a signal whose sender has died before it sent the message.
+    async fn send_or_wake(&self, after: &Checkpoint, send: Option<Send>) -> Result<(), ClientError> {
         match send {
-            Some(send) => self.send(run, send.ticket).await,
-            None => Ok(()),
+            Some(send) => self.send(&after.run, send.ticket).await,
+            None => self.wake(after).await,
         }
     }
 }

@@ -182,7 +182,11 @@ impl Engine {
                     held = now_held;
                     uncounted = 0;
                 }
-                Committed::Overtaken(current) => held = current,
+                Committed::Overtaken(current) => {
+                    // What came in between may be a cancellation, and then the step must know.
+                    host.learn(&current);
+                    held = current;
+                }
                 Committed::LetGo(None) => return Ack::Delete,
                 Committed::LetGo(Some(send)) => return self.send_then_delete(&run, send).await,
                 Committed::Not(ack) => return ack,

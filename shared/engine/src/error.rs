@@ -47,7 +47,7 @@ pub enum ClientError {
         run: RunId,
     },
     /// The run has ended.
-    #[error("run {run} has {phase}: it takes no {what} any more")]
+    #[error("run {run} is {phase}: it takes no {what} any more")]
     Ended {
         /// Which run.
         run: RunId,

@@ -125,9 +125,9 @@ impl Worker {
     }
 
     async fn work(&self, delivery: Delivery, stop: StopFlag, _slot: OwnedSemaphorePermit) {
-        let budget = TurnTime { soft: self.settings.turn, hard: None, stop };
+        let time = TurnTime { soft: self.settings.turn, hard: None, stop };
         let ack = {
-            let turn = self.engine.turn(&delivery.message, &budget);
+            let turn = self.engine.turn(&delivery.message, &time);
             tokio::select! {
                 biased;
                 ack = turn => ack,

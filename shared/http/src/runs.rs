@@ -18,7 +18,9 @@ use stepwell_ports::{Clock, ListQuery, StoreError};
 use crate::access::By;
 use crate::problem::Problem;
 use crate::request::{Asked, Body, IdempotencyKey, OfRun, says_nothing};
-use crate::view::{CancelAnswerView, EntryView, HistoryView, PageView, Reach, RunView};
+use crate::view::{
+    AllowedView, CancelAnswerView, EntryView, HistoryView, LetStandView, PageView, Reach, ResumeView, RunView,
+};
 
 /// Runs of a page when nobody says how many.
 const PAGE_DEFAULT: usize = 50;
@@ -168,35 +170,23 @@ pub(crate) async fn cancel(
     Ok(Answer(CancelAnswerView::of(run, &answer, after.as_ref(), SystemClock.now())))
 }
 
-#[derive(Serialize)]
-pub(crate) struct ResumeView {
-    run: RunId,
-    by: String,
-    why: Option<String>,
-}
-
 pub(crate) async fn resume(
     State(client): State<Client>,
     By(by): By,
     OfRun(run): OfRun,
     Body(ActBody { why }): Body<ActBody>,
 ) -> Result<Answer<ResumeView>, Problem> {
-    let act = Resume { by, why };
+    let (before, act) = (client.get(&run).await?, Resume { by, why });
     client.resume(&run, &act).await?;
-    let Resume { by, why } = act;
-    Ok(Answer(ResumeView { run, by, why }))
+    // It is written: whether the run can be looked at now changes nothing.
+    let after = client.get(&run).await.ok();
+    let (Resume { by, why }, allowed) = (act, AllowedView::of(&before, after.as_ref()));
+    Ok(Answer(ResumeView { run, by, why, allowed }))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetStandBody {
-    why: String,
-}
-
-#[derive(Serialize)]
-pub(crate) struct LetStandView {
-    run: RunId,
-    by: String,
     why: String,
 }
 
@@ -211,6 +201,7 @@ pub(crate) async fn let_stand(
     }
     let act = LetStand { by, why };
     client.let_stand(&run, &act).await?;
-    let LetStand { by, why } = act;
-    Ok(Answer(LetStandView { run, by, why }))
+    // It is written: whether the run can be looked at now changes nothing.
+    let after = client.get(&run).await.ok();
+    Ok(Answer(LetStandView::of(run, act, after.as_ref())))
 }

@@ -52,20 +52,20 @@ impl Messages {
     /// What goes wrong with one message does not touch the others. Two messages of one run are harmless: its lease decides.
     pub async fn work(&self, event: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
         let hard = Some(before(deadline, CUT_MARGIN));
-        let budget = TurnTime { soft: TURN, hard, stop: StopFlag::default() };
+        let time = TurnTime { soft: TURN, hard, stop: StopFlag::default() };
         let answer_by = before(deadline, ANSWER_MARGIN);
-        let settled = join_all(event.records.into_iter().map(|record| self.guarded(record, budget.clone(), answer_by)));
+        let settled = join_all(event.records.into_iter().map(|record| self.guarded(record, time.clone(), answer_by)));
         batch::response(settled.await)
     }
 
     /// Settles a record on a task of its own. Waits for it from the outside: a step that blocks its thread is left behind all
     /// the same.
-    async fn guarded(&self, record: SqsMessage, budget: TurnTime, answer_by: Timestamp) -> (String, Settled) {
+    async fn guarded(&self, record: SqsMessage, time: TurnTime, answer_by: Timestamp) -> (String, Settled) {
         let id = batch::id(&record);
         let mut task = tokio::spawn({
             let messages = self.clone();
             // A task has no span of itself, and the request's id is what a person looks for.
-            async move { messages.settle(&record, &budget).await }.in_current_span()
+            async move { messages.settle(&record, &time).await }.in_current_span()
         });
         let settled = tokio::select! {
             biased;
@@ -79,12 +79,12 @@ impl Messages {
         (id, settled)
     }
 
-    async fn settle(&self, record: &SqsMessage, budget: &TurnTime) -> Settled {
+    async fn settle(&self, record: &SqsMessage, time: &TurnTime) -> Settled {
         let message = match batch::message(record) {
             Ok(message) => message,
             Err(error) => return self.unreadable(record, &error).await,
         };
-        match self.engine.turn(&message, budget).await {
+        match self.engine.turn(&message, time).await {
             Ack::Delete => Settled::Done,
             Ack::Leave => Settled::Again,
             Ack::Bury(reason) => {

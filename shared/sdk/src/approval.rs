@@ -166,6 +166,9 @@ impl ApprovalRequest {
         if let Payload::Inline(json) = &parameters {
             refuse_secrets("its parameters", json.text().as_bytes()).map_err(wrong)?;
         }
+        for who in by.iter().chain(escalation.iter().flat_map(|(_, to)| to)) {
+            refuse_secrets("who may decide", who.to_string().as_bytes()).map_err(wrong)?;
+        }
         let deciders = by.iter().chain(escalation.iter().flat_map(|(_, to)| to));
         let (people, roles): (Vec<_>, Vec<_>) = deciders.partition(|who| matches!(who, Authority::Person(_)));
         if roles.is_empty() && usize::try_from(quorum).unwrap_or(usize::MAX) > people.len() {

@@ -32,6 +32,9 @@ impl Known<'_> {
         match &record.outcome {
             Outcome::Succeeded(payload) => {
                 let result = self.read(payload).await?;
+                // It has happened, if not here: what came before a point of no return stays, and nothing of it is this run's to take
+                // back or to pay.
+                self.note_made_elsewhere(&record)?;
                 self.cx.record().used.effects_skipped += 1;
                 Ok(Some(result))
             }

@@ -283,9 +283,15 @@ impl StepRecord {
             let Payload::Inline(json) = &letter.payload else { continue };
             let Ok(evidence) = json.parse::<EffectRecord>() else { continue };
             let known = self.journal.iter().chain(&visiting.ledger).find(|known| known.key == evidence.key);
-            if known.is_none_or(|known| matches!(known.outcome, Outcome::Unknown { .. })) {
-                self.journal.retain(|known| known.key != evidence.key);
-                self.journal.push(evidence);
+            let Visiting { run, workflow, visit, has_spilled, .. } = visiting;
+            let is_news =
+                known.map_or_else(|| evidence.is_of(run, workflow, *visit, *has_spilled), EffectRecord::is_unknown);
+            if is_news {
+                // In its place: effects are taken back in the order in which they were made.
+                match self.journal.iter().position(|known| known.key == evidence.key) {
+                    Some(at) => self.journal[at] = evidence,
+                    None => self.journal.push(evidence),
+                }
             }
         }
     }

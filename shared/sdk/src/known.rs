@@ -78,8 +78,23 @@ pub(crate) struct Known<'c> {
 impl<'c> Known<'c> {
     /// Everything about an effect but its call, if the terms can be met.
     pub(crate) fn of(cx: &'c Cx, terms: Terms, class: Class, settle_delay: Duration) -> Result<Self, EffectError> {
-        let Terms { name, key, across_runs, parameters, deadline: _, retry, approved_by, costs, undo, no_return } =
-            terms;
+        let Terms {
+            name,
+            key,
+            across_runs,
+            parameters,
+            deadline: _,
+            retry,
+            approved_by,
+            approved_twice,
+            costs,
+            undo,
+            no_return,
+        } = terms;
+        if approved_twice {
+            let problem = "it names two approvals, and is made under one; ask for one with a quorum, or of both roles";
+            return Err(misused(name, problem.into()));
+        }
         let visiting = &cx.visiting;
         let scope = match &key {
             None => Scope::Visit(visiting.visit),
@@ -92,6 +107,9 @@ impl<'c> Known<'c> {
         // Whether there is one matters only if a call is made: what is on record needs none any more.
         let approval = approved_by.map(|action| cx.approval_for(action, derived));
         let undo = undo.map(|undo| cx.checked_undo(name, undo)).transpose()?;
+        for counter in costs.keys() {
+            refuse_secrets("a counter", counter.as_bytes()).map_err(|problem| misused(name, problem))?;
+        }
         let mut costs = costs;
         if visiting.counts_effects {
             stepwell_core::budget::add(&mut costs, EFFECTS, 1);
@@ -329,8 +347,11 @@ impl<'c> Known<'c> {
     /// Writes down again what was known before, since nothing was called.
     pub(crate) fn restore(&self, before: Option<&EffectRecord>) {
         let journal = &mut self.cx.record().journal;
-        journal.retain(|record| record.key != *self.key);
-        journal.extend(before.cloned());
+        match (journal.iter().position(|record| record.key == *self.key), before) {
+            (Some(at), Some(before)) => journal[at] = before.clone(),
+            (Some(at), None) => drop(journal.remove(at)),
+            (None, before) => journal.extend(before.cloned()),
+        }
     }
 
     /// Writes down what is known of this effect now.
@@ -365,6 +386,16 @@ impl<'c> Known<'c> {
                 return Err(misused(self.name, problem));
             }
             None => journal.push(entry),
+        }
+        Ok(())
+    }
+
+    /// Writes down that another run has made it.
+    pub(crate) fn note_made_elsewhere(&self, record: &EffectRecord) -> Result<(), EffectError> {
+        self.note(0, None, Amounts::new(), record.outcome.clone())?;
+        let mut mine = self.cx.record();
+        if let Some(mine) = mine.journal.iter_mut().find(|mine| mine.key == *self.key) {
+            (mine.approval, mine.undo) = (None, None);
         }
         Ok(())
     }

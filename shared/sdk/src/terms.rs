@@ -22,6 +22,8 @@ pub(crate) struct Terms {
     pub(crate) deadline: Duration,
     pub(crate) retry: Option<Box<RetryPolicy>>,
     pub(crate) approved_by: Option<&'static str>,
+    /// Two approvals were named, and only one can be used up.
+    pub(crate) approved_twice: bool,
     pub(crate) costs: Amounts,
     pub(crate) undo: Option<Result<Json, String>>,
     pub(crate) no_return: bool,
@@ -37,6 +39,7 @@ impl Terms {
             deadline: DEADLINE_DEFAULT,
             retry: None,
             approved_by: None,
+            approved_twice: false,
             costs: Amounts::new(),
             undo: None,
             no_return: false,
@@ -86,6 +89,7 @@ impl<'c, C, K> Effect<'c, C, K> {
     /// # Ok(()) }
     /// ```
     pub fn approved_by<T: Serialize + ?Sized>(mut self, action: &'static str, parameters: &T) -> Self {
+        self.terms.approved_twice = self.terms.approved_by.is_some();
         self.terms.approved_by = Some(action);
         self.with(parameters)
     }

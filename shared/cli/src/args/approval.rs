@@ -3,19 +3,19 @@
 use clap::Args;
 use stepwell_core::{ApprovalId, Reviewer, RunId};
 
-use super::{at_least_one, words};
+use super::{at_least_one, who, words};
 
 #[derive(Debug, Args)]
 pub(crate) struct Approvals {
     /// Only of this run [default: of all that have not ended, waiting ones first]
     pub(crate) run: Option<RunId>,
     /// Only those that whoever has this role may decide now; give it again for each role
-    #[arg(long = "role", value_name = "ROLE")]
+    #[arg(long = "role", value_name = "ROLE", value_parser = who)]
     pub(crate) roles: Vec<String>,
     /// Only those that this person may decide now
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "WHO", value_parser = who)]
     pub(crate) by: Option<String>,
-    /// Those too that are not open: decided, used, replaced, expired
+    /// Those too that are not open: decided, used, replaced, expired. Those of a run that has ended are shown with RUN alone
     #[arg(long)]
     pub(crate) all: bool,
     /// Look at no more runs than this
@@ -59,10 +59,10 @@ pub(crate) struct Answer {
     pub(crate) approval: ApprovalId,
     /// Who decides. Taken at your word, as --role is: whoever may write here could do anything else, too. The API goes by the
     /// caller's key
-    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = words)]
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = who)]
     pub(crate) by: String,
     /// A role that they have; give it again for each role
-    #[arg(long = "role", value_name = "ROLE")]
+    #[arg(long = "role", value_name = "ROLE", value_parser = who)]
     pub(crate) roles: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct LetStand {
     #[arg(long, value_name = "TEXT", value_parser = words)]
     pub(crate) why: String,
     /// Who says so
-    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, default_value = "unknown")]
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = who)]
     pub(crate) by: String,
 }
 

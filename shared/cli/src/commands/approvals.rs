@@ -8,6 +8,7 @@ use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
+use crate::program::command;
 use crate::view::ShownApprovals;
 
 pub(super) async fn run(cli: &Cli, args: &args::Approvals, out: Output) -> Result<Exit, CliError> {
@@ -21,10 +22,18 @@ pub(super) async fn run(cli: &Cli, args: &args::Approvals, out: Output) -> Resul
     }
     if approvals.is_empty() && !out.is_json() {
         let whose = if reviewer.is_some() { " that they may decide" } else { "" };
-        let which = if args.all { "no approval" } else { "no approval is open" };
+        let which = match (args.all, &args.run) {
+            (true, None) => "no approval of a run that has not ended",
+            (true, Some(_)) => "no approval",
+            (false, _) => "no approval is open",
+        };
         say(format_args!("{which}{whose}"));
     } else {
         out.data(&ShownApprovals { approvals, now, flag: backend.flag() })?;
+    }
+    if args.all && args.run.is_none() && !out.is_json() {
+        let one = command(format_args!("approvals{} RUN --all", backend.flag()));
+        say(format_args!("of runs that have not ended; {one} shows those of one that has"));
     }
     if more {
         say_more(args.limit);

@@ -21,6 +21,9 @@ struct ShownAnswer {
     /// Effects that are taken back first, for people.
     #[serde(skip)]
     to_undo: usize,
+    /// Whether it is parked while it takes something back, for people.
+    #[serde(skip)]
+    is_stuck: bool,
     /// What a person can do, for people.
     #[serde(skip)]
     next: Vec<String>,
@@ -36,9 +39,14 @@ pub(super) async fn run(cli: &Cli, args: &args::Cancel, out: Output) -> Result<E
     out.data(&ShownAnswer {
         answer: CancelAnswerView::of(run.clone(), &answer, after.as_ref(), now()),
         to_undo: after.as_ref().map_or(0, |after| after.progress.undo.len()),
+        is_stuck: after.as_ref().is_some_and(is_stuck),
         next: after.as_ref().map(|after| next(after, backend.flag())).unwrap_or_default(),
     })?;
     Ok(Exit::Done)
+}
+
+fn is_stuck(after: &Checkpoint) -> bool {
+    after.progress.undoing.is_some() && after.progress.status.phase() == Phase::Parked
 }
 
 /// What a person can do about a run that is to end. One that no worker holds up by itself says more than where it looks.
@@ -53,7 +61,7 @@ fn next(after: &Checkpoint, flag: &str) -> Vec<String> {
 
 impl fmt::Display for ShownAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { answer: CancelAnswerView { run, new, request, status, unknowns }, to_undo, next } = self;
+        let Self { answer: CancelAnswerView { run, new, request, status, unknowns }, to_undo, is_stuck, next } = self;
         let CancelView { by, why, at } = request;
         if *new {
             write!(f, "run {run} is to end")?;
@@ -65,6 +73,10 @@ impl fmt::Display for ShownAnswer {
         if !unknowns.is_empty() {
             let (effects, status) = (count(unknowns.len() as u64, "effect"), status.unwrap_or(Phase::Cancelling));
             write!(f, ", but {effects} may have happened: it stays {status} until it is known how each ended")?;
+            return next.iter().try_for_each(|next| write!(f, "\n  {next}"));
+        }
+        if *is_stuck {
+            write!(f, ", but it is parked while it takes back what it has done, and waits for a person")?;
             return next.iter().try_for_each(|next| write!(f, "\n  {next}"));
         }
         match status {

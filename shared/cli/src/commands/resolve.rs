@@ -72,7 +72,7 @@ fn fate(after: &Checkpoint, settled: &EffectKey) -> String {
         Status::Retrying { at } => format!("the run goes on with its next attempt, at {}", At(*at)),
         Status::Waiting(_) => "the run waits on, and finds this when it goes on".into(),
         Status::Completed { .. } | Status::Failed { .. } | Status::Cancelled { .. } => {
-            format!("the run has {} meanwhile", progress.status.phase())
+            format!("the run has ended meanwhile: it is {}", progress.status.phase())
         }
     }
 }
@@ -116,6 +116,9 @@ mod tests {
         let wait = Wait { on: Vec::new(), approval: None, until: None, budget_ends: None, seen: MailboxSeq(0) };
         assert_eq!(told(Status::Waiting(wait), mine()), "the run waits on, and finds this when it goes on");
         let output = Payload::Inline(stepwell_core::Json::of(&()).unwrap());
-        assert_eq!(told(Status::Completed { output, at: Timestamp(0) }, mine()), "the run has completed meanwhile");
+        assert_eq!(
+            told(Status::Completed { output, at: Timestamp(0) }, mine()),
+            "the run has ended meanwhile: it is completed"
+        );
     }
 }

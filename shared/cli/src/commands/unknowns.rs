@@ -10,12 +10,13 @@ use crate::output::{Output, say};
 use crate::view::ShownUnknowns;
 
 pub(super) async fn run(cli: &Cli, args: &args::Unknowns, out: Output) -> Result<Exit, CliError> {
-    let (client, now) = (Backend::open_existing(cli).await?.client(Registry::new()), now());
+    let backend = Backend::open_existing(cli).await?;
+    let (client, now) = (backend.client(Registry::new()), now());
     let (unknowns, more) = look(&client, args.run.as_ref(), args.limit, now).await?;
     if unknowns.is_empty() && !out.is_json() {
-        say("no effect is open");
+        say("no effects that may have happened");
     } else {
-        out.data(&ShownUnknowns { unknowns, now })?;
+        out.data(&ShownUnknowns { unknowns, now, flag: backend.flag() })?;
     }
     if more {
         say_more(args.limit);

@@ -82,7 +82,8 @@ pub(super) fn write_short(f: &mut fmt::Formatter<'_>, approval: &ApprovalView, n
 
 /// How it stands, and until when.
 fn stands(approval: &ApprovalView, now: Timestamp) -> impl fmt::Display {
-    let ApprovalView { status, quorum, allowed, expires_at, usable_until, replaced_by, used, ended, .. } = approval;
+    let ApprovalView { status, quorum, allowed, expires_at, usable_until, replaced_by, used, ended, ending, .. } =
+        approval;
     fmt::from_fn(move |f| {
         write!(f, "{status}")?;
         if let Some(used) = used {
@@ -91,11 +92,14 @@ fn stands(approval: &ApprovalView, now: Timestamp) -> impl fmt::Display {
         if let Some(id) = replaced_by {
             return write!(f, " by {id}");
         }
+        if *ended {
+            return write!(f, " when the run ended: nothing comes of it any more");
+        }
         if let Some(until) = usable_until {
             return write!(f, ", may be used until {until}");
         }
-        if *ended {
-            return write!(f, " when the run ended: nothing comes of it any more");
+        if *ending && expires_at.0 > now {
+            return write!(f, ", but the run is about to end: no answer is taken any more");
         }
         if approval.is_open() {
             write!(f, " until {expires_at}, {allowed} of {quorum} have allowed it")?;
@@ -108,13 +112,14 @@ fn stands(approval: &ApprovalView, now: Timestamp) -> impl fmt::Display {
 
 fn write_deciders(f: &mut fmt::Formatter<'_>, approval: &ApprovalView, now: Timestamp) -> fmt::Result {
     line(f, "for", harmless(approval.deciders(now)))?;
-    match &approval.escalation {
-        Some(EscalationView { at, to }) if at.0 > now => {
-            let to: Vec<String> = to.iter().map(|who| Text(who).to_string()).collect();
-            line(f, "", format_args!("and from {at} on {}, too", to.join(" or ")))
-        }
-        Some(_) | None => Ok(()),
-    }
+    escalates(approval, now).iter().try_for_each(|later| line(f, "", later))
+}
+
+/// Who may decide later, too.
+pub(crate) fn escalates(approval: &ApprovalView, now: Timestamp) -> Option<impl fmt::Display> {
+    let EscalationView { at, to } = approval.escalation.as_ref().filter(|escalation| escalation.at.0 > now)?;
+    let to: Vec<String> = to.iter().map(|who| Text(who).to_string()).collect();
+    Some(format!("and from {at} on {}, too", to.join(" or ")))
 }
 
 /// The commands to answer it.

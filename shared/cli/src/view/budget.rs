@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stepwell_core::budget::{ATTEMPTS, WALL_MS};
+use stepwell_core::budget::{ATTEMPTS, EFFECTS, WALL_MS};
 use stepwell_http::view::{BudgetView, CounterView};
 
 use super::{Text, harmless, line};
@@ -19,11 +19,22 @@ impl fmt::Display for Text<'_, CounterView> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CounterView { of, counter, spent, limit, added } = self.0;
         let of = if *of == "run" { "in the run" } else { "in this step" };
-        let counter = if counter == WALL_MS { "milliseconds of age" } else { counter };
+        let counter = unit(counter, limit.unwrap_or(*spent));
         write!(f, "{spent}")?;
         limit.iter().try_for_each(|limit| write!(f, " of {limit}"))?;
         write!(f, " {} {of}", harmless(counter))?;
         if *added > 0 { write!(f, ", {added} of them added by a person") } else { Ok(()) }
+    }
+}
+
+/// What a counter counts, in words. The names of a workflow's own are the author's.
+pub(crate) fn unit(counter: &str, number: u64) -> &str {
+    match (counter, number) {
+        (WALL_MS, _) => "milliseconds of age",
+        (EFFECTS, 1) => "effect",
+        (ATTEMPTS, 1) => "attempt",
+        ("steps", 1) => "step",
+        (other, _) => other,
     }
 }
 
@@ -45,6 +56,8 @@ mod tests {
         let more = told(view("cents", 70, Some(300), 200));
         assert!(more.ends_with(" 70 of 300 cents in the run, 200 of them added by a person\n"), "{more}");
         assert!(told(view(WALL_MS, 5, Some(9), 0)).ends_with(" 5 of 9 milliseconds of age in the run\n"));
+        assert!(told(view(EFFECTS, 1, None, 0)).ends_with(" 1 effect in the run\n"));
+        assert!(told(view(EFFECTS, 1, Some(2), 0)).ends_with(" 1 of 2 effects in the run\n"));
         assert_eq!(told(view(ATTEMPTS, 3, None, 0)), "");
         assert!(told(view(ATTEMPTS, 3, Some(9), 0)).ends_with(" 3 of 9 attempts in the run\n"));
     }

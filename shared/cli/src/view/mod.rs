@@ -20,7 +20,8 @@ use serde::Serialize;
 use stepwell_core::Phase;
 use stepwell_http::view::Value;
 
-pub(crate) use approval::ShownApprovals;
+pub(crate) use approval::{ShownApprovals, escalates};
+pub(crate) use budget::unit;
 pub(crate) use contents::Contents;
 pub(crate) use findings::{Finding, FindingsView, Standing};
 pub(crate) use harmless::harmless;

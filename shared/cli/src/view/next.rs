@@ -37,11 +37,13 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
         }
     };
     let unknowns = UnknownView::of(run, now);
-    if matches!(reason, ParkReason::UnknownOutcome { .. }) || run.cancel.is_some() && !unknowns.is_empty() {
+    let Progress { undoing, undo, .. } = &run.progress;
+    let is_to_end = run.cancel.is_some() || undoing.is_some();
+    if matches!(reason, ParkReason::UnknownOutcome { .. }) || is_to_end && !unknowns.is_empty() {
         next.extend(settle(run, &unknowns, flag));
     }
-    let Progress { undoing, undo, .. } = &run.progress;
-    if let (Some(_), Some(top)) = (undoing, undo.last()) {
+    // What may have happened comes first: nothing is let stand before that is known.
+    if let (Some(_), Some(top), true) = (undoing, undo.last(), unknowns.is_empty()) {
         let let_stand = command(format_args!("let-stand{flag} {id} --why …"));
         next.push(format!("{let_stand} leaves effect {} as it is, or as somebody has made it by hand", top.key));
     }
@@ -71,7 +73,7 @@ fn settle(run: &Checkpoint, unknowns: &[UnknownView], flag: &str) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use stepwell_core::budget::Span;
-    use stepwell_core::{CancelRequest, Cause, EffectKey, Json, OverBudget, Undo, Undoing};
+    use stepwell_core::{CancelRequest, Cause, EffectKey, EffectRecord, Json, OverBudget, Undo, Undoing};
 
     use super::*;
     use crate::view::unknown_tests::{open, run};
@@ -112,26 +114,33 @@ mod tests {
         assert!(two[2].contains("resolve --aws r1 KEY --sign-off --why …`"), "{two:?}");
 
         let key = EffectKey::parse(&"0".repeat(32)).unwrap();
-        let stuck = told(ParkReason::Undo { what: "reserve".into() }, |run| {
-            let (step, name) = (Json::of(&"Unreserve").unwrap(), "reserve".into());
-            run.progress.undo = vec![Undo {
-                key: key.clone(),
-                name,
-                class: stepwell_core::Class::Once,
-                attempts: 1,
-                step,
-                behind: vec![],
-            }];
-            run.progress.undoing = Some(Box::new(Undoing {
-                cause: Cause::Cancelled,
-                step: "Pay".into(),
-                undone: Vec::new(),
-                stands: Vec::new(),
-                never_sent: Vec::new(),
-                lost_attempt: None,
-            }));
-        });
+        let stuck = |journal: Vec<EffectRecord>| {
+            told(ParkReason::Undo { what: "reserve".into() }, |run| {
+                run.progress.journal = journal;
+                let (step, name) = (Json::of(&"Unreserve").unwrap(), "reserve".into());
+                run.progress.undo = vec![Undo {
+                    key: key.clone(),
+                    name,
+                    class: stepwell_core::Class::Once,
+                    attempts: 1,
+                    step,
+                    behind: vec![],
+                }];
+                run.progress.undoing = Some(Box::new(Undoing {
+                    cause: Cause::Cancelled,
+                    step: "Pay".into(),
+                    undone: Vec::new(),
+                    stands: Vec::new(),
+                    never_sent: Vec::new(),
+                    lost_attempt: None,
+                }));
+            })
+        };
+        let waiting = stuck(vec![open("release", None)]);
+        let stuck = stuck(vec![]);
         assert!(stuck[0].contains("resume --aws r1` tries it again"), "{stuck:?}");
         assert!(stuck[1].contains(&format!("let-stand --aws r1 --why …` leaves effect {key}")), "{stuck:?}");
+        let told = waiting.iter().any(|next| next.contains("once it is known: "));
+        assert!(told && waiting.iter().all(|next| !next.contains("let-stand")), "{waiting:?}");
     }
 }

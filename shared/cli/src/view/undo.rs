@@ -32,7 +32,7 @@ impl fmt::Display for Text<'_, UndoingView> {
             CauseView::Failed(failure) => format!("it has failed, {}", Text(failure)),
             CauseView::Cancelled => "it is to end".into(),
         };
-        let stage = if left.is_empty() { "what it had done was taken back" } else { "what it has done is taken back" };
+        let stage = stage(undone, stands, left);
         line(f, "undoing", format_args!("{stage}, since at step {} {cause}", harmless(step)))?;
         if let Some(since) = lost_attempt {
             let lost = format_args!("a worker died in that step, begun at {since}: it may have made calls").to_string();
@@ -41,6 +41,19 @@ impl fmt::Display for Text<'_, UndoingView> {
         write_ended(f, never_sent, undone, stands)?;
         write_stack(f, "still to undo", left)
     }
+}
+
+/// How far it is, by name: what has no compensation is none of it.
+fn stage(undone: &[CertifiedView], stands: &[CertifiedView], left: &[UndoView]) -> String {
+    let certified = |effects: &[CertifiedView]| effects.iter().map(|effect| effect.name.clone()).collect();
+    let stages: [(&str, Vec<String>); 3] = [
+        ("taken back", certified(undone)),
+        ("stands", certified(stands)),
+        ("still to be taken back", left.iter().map(|undo| undo.name.clone()).collect()),
+    ];
+    let stages = stages.iter().filter(|(_, names)| !names.is_empty());
+    let stages: Vec<String> = stages.map(|(what, names)| format!("{what}: {}", harmless(names.join(", ")))).collect();
+    if stages.is_empty() { "nothing was taken back".into() } else { stages.join("; ") }
 }
 
 fn write_ended(
@@ -89,6 +102,25 @@ mod tests {
     use stepwell_core::{Certificate, CertifiedEffect, Class, EffectKey, Timestamp};
 
     use super::*;
+
+    #[test]
+    fn what_stands_is_not_called_taken_back() {
+        let effect = |name: &str| CertifiedView {
+            name: name.into(),
+            class: "once",
+            outcome: "succeeded",
+            attempts: 1,
+            key: None,
+            until: None,
+            signed_off_by: None,
+            note: None,
+        };
+        let left =
+            UndoView { name: "hold".into(), class: "once", key: "k".into(), attempts: 1, step: "Release".into() };
+        let told = stage(&[effect("reserve"), effect("mail")], &[effect("ship")], &[left]);
+        assert_eq!(told, "taken back: reserve, mail; stands: ship; still to be taken back: hold");
+        assert_eq!(stage(&[], &[effect("ship")], &[]), "stands: ship");
+    }
 
     #[test]
     fn a_certificate_tells_all_that_is_known_and_does_not_guess() {

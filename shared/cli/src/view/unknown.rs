@@ -7,6 +7,7 @@ use stepwell_core::Timestamp;
 use stepwell_http::view::UnknownView;
 
 use super::{BOLD, count, harmless, line};
+use crate::program::command;
 
 /// All that were found.
 #[derive(Debug, Serialize)]
@@ -16,6 +17,9 @@ pub(crate) struct ShownUnknowns {
     /// By which people are told whether somebody can say yet how each ended.
     #[serde(skip)]
     pub(crate) now: Timestamp,
+    /// What a command needs, to mean this place.
+    #[serde(skip)]
+    pub(crate) flag: &'static str,
 }
 
 impl fmt::Display for ShownUnknowns {
@@ -24,25 +28,30 @@ impl fmt::Display for ShownUnknowns {
             if number > 0 {
                 f.write_str("\n\n")?;
             }
-            write_one(f, unknown, self.now)?;
+            write_one(f, unknown, self.now, self.flag)?;
         }
         Ok(())
     }
 }
 
-fn write_one(f: &mut fmt::Formatter<'_>, unknown: &UnknownView, now: Timestamp) -> fmt::Result {
+fn write_one(f: &mut fmt::Formatter<'_>, unknown: &UnknownView, now: Timestamp, flag: &str) -> fmt::Result {
     let UnknownView { run, step, effect, key, class, attempts, since, until, evidence, parked } = unknown;
     let (effect, step, evidence) = (harmless(effect), harmless(step), harmless(evidence));
     line(f, "effect", format_args!("{effect} ({class}), {}, key {key}", count(u64::from(*attempts), "call")))?;
     let waits = if *parked { "parked for want of an answer" } else { "not parked for it" };
     line(f, "run", format_args!("{run}, at step {step}, {waits}"))?;
-    match until {
-        Some(until) if until.0 > now => {
-            line(f, "happened", format_args!("maybe, since {since}; it may still land until {until}"))?;
-        }
-        Some(_) | None => line(f, "happened", format_args!("maybe, since {since}"))?,
+    let lands = until.filter(|until| until.0 > now);
+    match lands {
+        Some(until) => line(f, "happened", format_args!("maybe, since {since}; it may still land until {until}"))?,
+        None => line(f, "happened", format_args!("maybe, since {since}"))?,
     }
-    write!(f, "{BOLD}{:<11}{BOLD:#} {evidence}", "evidence")
+    write!(f, "{BOLD}{:<11}{BOLD:#} {evidence}", "evidence")?;
+    if lands.is_some() {
+        return Ok(());
+    }
+    let ended = "--succeeded JSON | --failed TEXT | --try-again | --sign-off";
+    let resolve = command(format_args!("resolve{flag} {run} {key} ({ended}) --why …"));
+    write!(f, "\n{BOLD}{:<11}{BOLD:#} {resolve}", "answer")
 }
 
 #[cfg(test)]
@@ -93,10 +102,15 @@ pub(crate) mod tests {
         let mut run = run();
         let until = Timestamp(2_000);
         run.progress.journal = vec![open("pay", Some(until))];
-        let text = |now| ShownUnknowns { unknowns: UnknownView::of(&run, now), now }.to_string();
+        let text = |now| ShownUnknowns { unknowns: UnknownView::of(&run, now), now, flag: " --aws" }.to_string();
         let early = text(Timestamp(1_999));
         assert!(early.contains("it may still land until 1970-01-01T00:00:02.000Z"), "{early}");
         assert!(early.contains("pay (once), 2 calls, key ") && early.contains("r1, at step begin, not parked for it"));
-        assert!(!text(until.plus(Duration::ZERO)).contains("may still land"));
+        let late = text(until.plus(Duration::ZERO));
+        let key = &run.progress.journal[0].key;
+        let ended = "(--succeeded JSON | --failed TEXT | --try-again | --sign-off) --why …";
+        let answer = command(format_args!("resolve --aws r1 {key} {ended}"));
+        assert!(!late.contains("may still land") && late.ends_with(&answer), "{late}");
+        assert!(!early.contains("resolve"), "no answer is taken yet: {early}");
     }
 }

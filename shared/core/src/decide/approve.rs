@@ -12,6 +12,7 @@ use crate::ids::RunId;
 use crate::limits::APPROVALS_KEPT_MAX;
 use crate::status::{Phase, Status};
 use crate::time::Timestamp;
+use crate::undo::Cause;
 use crate::write::Amend;
 
 /// A person's answer to an approval. Recorded in it and in the history.
@@ -39,8 +40,8 @@ pub enum Approved {
 /// Why an answer is not taken. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApproveRefused {
-    /// The run has ended.
-    #[error("the run has {0}: nothing is left to be approved")]
+    /// The run has ended, or is about to.
+    #[error("the run is {0}: nothing is left to be approved")]
     Ended(Phase),
     /// It has no such approval.
     #[error("the run has no approval {0}: the id is wrong, or it was decided long ago and stands in the history")]
@@ -87,8 +88,13 @@ pub enum ApproveRefused {
 /// Decides on an answer. One that settles what the run waits for lets it go on.
 pub fn approve(current: &Checkpoint, act: &Approve, now: Timestamp) -> Result<Approved, ApproveRefused> {
     let status = &current.progress.status;
-    if status.phase().is_ended() {
-        return Err(ApproveRefused::Ended(status.phase()));
+    let ending = match current.progress.undoing.as_deref().map(|undoing| &undoing.cause) {
+        Some(Cause::Failed(_)) => Some(Phase::Failed),
+        Some(Cause::Cancelled) => Some(Phase::Cancelling),
+        None => current.cancel.as_ref().map(|_| Phase::Cancelling),
+    };
+    if let Some(phase) = Some(status.phase()).filter(|phase| phase.is_ended()).or(ending) {
+        return Err(ApproveRefused::Ended(phase));
     }
     let approvals = &current.progress.approvals;
     let at = approvals.iter().position(|approval| approval.id == act.approval);
@@ -172,6 +178,9 @@ pub(super) fn ask(
         known.action == ask.action
             && known.fingerprint == ask.fingerprint
             && known.version == version
+            && known.by == ask.by
+            && known.quorum == ask.quorum.max(1)
+            && known.escalation.as_ref().map(|escalation| &escalation.to) == ask.escalation.as_ref().map(|(_, to)| to)
             && !known.is_settled(now)
     };
     if let Some(known) = progress.approvals.iter().find(same) {

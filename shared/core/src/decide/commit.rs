@@ -280,12 +280,17 @@ impl<'a> Ended<'a> {
         self.held.mailbox.letters.iter().any(unread)
     }
 
-    /// Instead of parking: the answer may be there. It counts as no failed attempt.
-    fn look_again(self) -> Result<Decision, Illegal> {
+    /// Instead of parking: the answer may be there. It is read here, since the step may not come to read it. It counts as no failed
+    /// attempt.
+    fn look_again(mut self) -> Result<Decision, Illegal> {
+        let (effects, read) = super::ending::with_evidence(self.held, &self.end.effects);
+        self.end.effects = effects;
         let mut draft = self.draft();
         draft.become_status(Status::Retrying { at: self.now }, &self.end.step)?;
         self.attempt_over(&mut draft, EntryKind::Retried, Some("late evidence has come".into()));
-        Ok(draft.hand_off(None))
+        let mut decision = draft.hand_off(None);
+        decision.commit.consumed = read;
+        Ok(decision)
     }
 
     pub(super) fn draft(&self) -> Draft<'a> {
@@ -371,8 +376,8 @@ pub(super) fn spill(commit: &mut Commit) {
         let known = ledger.iter().position(|record| !record.is_unknown());
         let settled = known.or_else(|| ledger.iter().position(|record| !record.is_open()));
         commit.spill.push(ledger.remove(settled.unwrap_or(0)));
+        commit.progress.spilled += 1;
     }
-    commit.progress.spilled += commit.spill.len() as u64;
 }
 
 /// Effects that may have happened. What the last visit knows of one is newer than what the ledger says.

@@ -70,8 +70,8 @@ pub fn dead_letter(
 /// Whether what was said of the message is true of the run as it stands: it has not moved on, nobody works on it, and a
 /// worker would run its step again.
 ///
-/// No step runs for a run that is to be cancelled, or that waits on. Those are not parked: the one is to end, and the
-/// other would forget its wait.
+/// No step runs for a run that is to be cancelled and has nothing to ask and nothing to take back, or that waits on. Those are not
+/// parked: the one is to end, and the other would forget its wait.
 fn is_stuck(current: &Checkpoint, message: &Message, now: Timestamp) -> bool {
     let status = &current.progress.status;
     let waits_on = match status {
@@ -84,11 +84,8 @@ fn is_stuck(current: &Checkpoint, message: &Message, now: Timestamp) -> bool {
         | Status::Failed { .. }
         | Status::Cancelled { .. } => false,
     };
-    status.is_live()
-        && current.progress.ticket == message.ticket
-        && !current.is_leased(now)
-        && current.cancel.is_none()
-        && !waits_on
+    let is_to_end = current.cancel.is_some() && current.progress.undoing.is_none() && !super::ending::can_ask(current);
+    status.is_live() && current.progress.ticket == message.ticket && !current.is_leased(now) && !is_to_end && !waits_on
 }
 
 /// Place, journal, mailbox, and what a crashed attempt may have done stay as they are: resuming needs them.

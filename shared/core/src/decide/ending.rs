@@ -15,18 +15,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commit::{Ended, StepEnd, StepOutcome, count_settled, fold, open_effects, spill};
+use super::commit::{Ended, StepEnd, StepOutcome, count_settled, open_effects, spill};
 use super::{Decision, Draft, Illegal, Rules, Send, Then};
-use crate::checkpoint::{Checkpoint, Place, Progress, Usage};
+use crate::checkpoint::{Checkpoint, Place, Progress, Usage, Visit};
 use crate::effect::{Class, EffectRecord, Outcome};
 use crate::history::{EntryKind, More};
 use crate::ids::SignalId;
 use crate::json::Payload;
 use crate::limits::LEDGER_RECORDS_MAX;
-use crate::mailbox::EVIDENCE;
+use crate::mailbox::{EVIDENCE, Letter};
 use crate::status::{Certificate, Failure, FailureKind, ParkReason, Phase, Status};
 use crate::time::Timestamp;
-use crate::undo::{Cause, CertifiedEffect, Undoing, stacked};
+use crate::undo::{Cause, CertifiedEffect, Undo, Undoing, stacked};
 use crate::write::{Amend, Commit};
 
 /// Whether a cancelled run's step has to run once more, only to ask about what may have happened: it calls nothing else.
@@ -58,26 +58,40 @@ fn having_read(mut decision: Decision, read: Vec<SignalId>) -> Decision {
 }
 
 fn at_rest(held: &Checkpoint, outcome: StepOutcome, now: Timestamp) -> Ended<'_> {
-    let (step, (effects, consumed)) = (held.progress.place.step(), with_evidence(held));
+    let step = held.progress.place.step();
+    let (effects, consumed) = with_evidence(held, &held.progress.journal);
     let (version, logs) = (held.progress.version, held.progress.logs);
     let appends = Vec::new();
     let (used, took, note) = (Usage::default(), Duration::ZERO, None);
     Ended { held, end: StepEnd { step, version, outcome, effects, consumed, appends, logs, used, took, note }, now }
 }
 
-/// The journal with what late evidence settles, and the letters that were read for that: no step runs that would read them.
-fn with_evidence(held: &Checkpoint) -> (Vec<EffectRecord>, Vec<SignalId>) {
-    let (mut journal, mut read) = (held.progress.journal.clone(), Vec::new());
+/// The effects with what late evidence says of them, and the letters that say it: no step runs that would read them. Where an outcome
+/// is unknown, or nothing was written before its worker was lost, that is the truth.
+pub(super) fn with_evidence(held: &Checkpoint, effects: &[EffectRecord]) -> (Vec<EffectRecord>, Vec<SignalId>) {
+    let (mut effects, mut read) = (effects.to_vec(), Vec::new());
     for letter in held.mailbox.letters.iter().filter(|letter| letter.name.as_str() == EVIDENCE) {
         read.push(letter.id.clone());
         let Payload::Inline(json) = &letter.payload else { continue };
         let Ok(told) = json.parse::<EffectRecord>() else { continue };
-        if open_effects(&held.progress.ledger, &journal).any(|record| record.key == told.key) {
-            journal.retain(|record| record.key != told.key);
-            journal.push(told);
+        match effects.iter().position(|known| known.key == told.key) {
+            // In its place: what came before it and after it is taken back in that order.
+            Some(at) if effects[at].is_unknown() => effects[at] = told,
+            Some(_) => {}
+            None => {
+                let Progress { ledger, spilled, visit, .. } = &held.progress;
+                let earlier = ledger.iter().find(|known| known.key == told.key);
+                let is_news = earlier.map_or_else(
+                    || told.is_of(&held.run, &held.workflow, *visit, *spilled > 0),
+                    EffectRecord::is_unknown,
+                );
+                if is_news {
+                    effects.push(told);
+                }
+            }
         }
     }
-    (journal, read)
+    (effects, read)
 }
 
 impl Ended<'_> {
@@ -97,6 +111,7 @@ impl Ended<'_> {
             return Ok(draft.end());
         }
         self.over(&mut draft, EntryKind::Undoing, note);
+        draft.progress.spent.cut_wait = None;
         let undoing = Undoing {
             cause: Cause::Failed(failure),
             step: self.end.step.clone(),
@@ -106,7 +121,8 @@ impl Ended<'_> {
             lost_attempt: None,
         };
         draft.progress.undoing = Some(Box::new(undoing));
-        go_on_undoing(draft, &self.end.step, None)
+        let decision = go_on_undoing(draft, &self.end.step, None)?;
+        Ok(self.having_read_evidence(decision))
     }
 
     /// The cancellation came first: what the step has done is recorded, and nothing more is begun.
@@ -114,7 +130,10 @@ impl Ended<'_> {
         if let StepOutcome::Retry { failure, policy, at_least } = self.end.outcome.clone()
             && self.open().any(|record| record.class == Class::Reconcilable)
         {
-            return self.retry(failure, &policy, at_least, random);
+            // Whatever it was that failed: asking tells nothing before that call can no longer land.
+            let lands = self.open().filter_map(|record| record.until).max();
+            let quiet = lands.map(|until| until.since(self.now)).filter(|quiet| !quiet.is_zero());
+            return self.retry(failure, &policy, at_least.max(quiet), random);
         }
         let (place, step_is_over) = match &self.end.outcome {
             StepOutcome::Goto { place } | StepOutcome::Wait { place, .. } | StepOutcome::Undone { place } => {
@@ -131,7 +150,9 @@ impl Ended<'_> {
         let mut draft = self.draft();
         let note = self.held.cancel.as_ref().map(|cancel| super::by(&cancel.by, cancel.why.as_deref()));
         let step = place.as_ref().map_or_else(|| draft.progress.place.step(), Place::step);
-        let never_sent = self.end.effects.iter().filter(|record| is_never_sent(record)).map(Into::into).collect();
+        let earlier = draft.progress.ledger.iter().filter(|old| self.end.effects.iter().all(|new| new.key != old.key));
+        let never_sent = self.end.effects.iter().chain(earlier).filter(|record| is_never_sent(record));
+        let never_sent = never_sent.map(CertifiedEffect::from).collect();
         let lost_attempt = match (step_is_over, &self.held.hold.lease) {
             (true, _) => None,
             (false, Some(_)) => self.held.crashed_since(),
@@ -143,6 +164,7 @@ impl Ended<'_> {
         let stack = stacked(&draft.progress.undo, &self.end.effects);
         let takes_back = !stack.is_empty();
         let kind = if takes_back { EntryKind::Undoing } else { EntryKind::Cancelled };
+        draft.progress.spent.cut_wait = None;
         if step_is_over {
             self.step_over(&mut draft, place, kind, note);
         } else if takes_back {
@@ -154,7 +176,7 @@ impl Ended<'_> {
         }
         draft.progress.undoing = Some(Box::new(undoing));
         let decision = go_on_undoing(draft, &self.end.step, None)?;
-        Ok(if step_is_over { self.with_step(decision) } else { decision })
+        Ok(if step_is_over { self.with_step(decision) } else { self.having_read_evidence(decision) })
     }
 
     /// The step has ended, but the run cannot: something that may have happened has to be settled first.
@@ -180,14 +202,23 @@ impl Ended<'_> {
         draft.progress.logs = logs;
     }
 
+    /// What the evidence says is folded: it must not be counted again.
+    fn having_read_evidence(&self, mut decision: Decision) -> Decision {
+        let is_evidence = |letter: &&Letter| letter.name.as_str() == EVIDENCE && self.end.consumed.contains(&letter.id);
+        let read = self.held.mailbox.letters.iter().filter(is_evidence).map(|letter| letter.id.clone());
+        decision.commit.consumed = read.collect();
+        decision
+    }
+
     /// The newest effect is taken back; on to the next, or to the end.
     pub(super) fn undone(self, place: &Place, rules: Rules, go_on: bool) -> Result<Decision, Illegal> {
         let mut draft = self.draft();
         let taken = draft.progress.undo.pop();
         let note = taken.as_ref().map(|undo| alloc::format!("{} (key {}) is taken back", undo.name, undo.key));
         self.step_over(&mut draft, Some(place.clone()), EntryKind::Undone, note);
-        if let (Some(undoing), Some(taken)) = (&mut draft.progress.undoing, taken) {
-            undoing.undone.push(CertifiedEffect::of(&taken, None));
+        let certified = taken.map(|undo| certified(self.held, &undo, None));
+        if let Some(undoing) = &mut draft.progress.undoing {
+            undoing.undone.extend(certified);
         }
         let decision = go_on_undoing(draft, &self.end.step, go_on.then_some(rules))?;
         Ok(self.with_step(decision))
@@ -250,6 +281,13 @@ fn go_on_undoing(mut draft: Draft<'_>, step: &str, in_this_turn: Option<Rules>) 
     Ok(decision)
 }
 
+/// An effect that was taken back, or stands, with what is known of it.
+fn certified(current: &Checkpoint, undo: &Undo, note: Option<String>) -> CertifiedEffect {
+    let record = current.progress.ledger.iter().find(|record| record.key == undo.key);
+    let known = record.map_or_else(|| CertifiedEffect::from(undo), CertifiedEffect::from);
+    CertifiedEffect { note, ..known }
+}
+
 fn is_never_sent(record: &EffectRecord) -> bool {
     matches!(&record.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::NotSent)
 }
@@ -278,10 +316,24 @@ pub fn cancel_parked(current: &Checkpoint, now: Timestamp) -> Result<Option<(Ame
     if !matches!(status, Status::Parked { .. }) || current.cancel.is_none() || undoing.is_some() {
         return Ok(None);
     }
-    if open_effects(ledger, journal).next().is_some() {
+    let (effects, _) = with_evidence(current, journal);
+    if open_effects(ledger, &effects).next().is_some() {
         return Ok(None);
     }
-    cancelled(current, now).map(|decision| Some(amended(decision)))
+    let mut draft = Draft::new(current, now);
+    if stacked(&draft.progress.undo, &effects).is_empty() {
+        return cancelled(current, now).map(|decision| Some((amended(decision), None)));
+    }
+    // A turn takes it back: what the ledger cannot hold then has a place to go.
+    let step = current.progress.place.step();
+    let note = current.cancel.as_ref().map(|cancel| super::by(&cancel.by, cancel.why.as_deref()));
+    draft.become_status(Status::Running, &step)?;
+    draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note, ..More::default() });
+    draft.progress.trouble = None;
+    draft.progress.spent.cut_wait = None;
+    draft.progress.ticket = draft.progress.ticket.next();
+    let send = Send { ticket: draft.progress.ticket, delay: Duration::ZERO };
+    Ok(Some((draft.into_amend(), Some(send))))
 }
 
 /// A person lets the effect stand that could not be taken back. Recorded with who and why.
@@ -323,23 +375,29 @@ pub fn let_stand(
     let step = current.progress.place.step();
     let note = super::by(&act.by, Some(&act.why));
     let mut draft = Draft::new(current, now);
-    let journal = draft.progress.journal.clone();
-    fold(&mut draft.progress, &journal);
+    // The visit is over, but not folded: the ledger has no room to be made here. Its effects are when the next one ends.
+    draft.progress.visit = Visit(draft.progress.visit.0.saturating_add(1));
+    draft.progress.trouble = None;
     draft.progress.undo.pop();
+    let certified = certified(current, top, Some(note.clone()));
     if let Some(undoing) = &mut draft.progress.undoing {
-        undoing.stands.push(CertifiedEffect::of(top, Some(note.clone())));
+        undoing.stands.push(certified);
     }
     let note = Some(alloc::format!("{} (key {}) stands, {note}", top.name, top.key));
     draft.record(step.clone(), EntryKind::LetStand, Duration::ZERO, More { note, ..More::default() });
-    Ok(amended(go_on_undoing(draft, &step, None)?))
-}
-
-/// The same for a run that nobody holds.
-fn amended(decision: Decision) -> (Amend, Option<Send>) {
-    let Commit { after, progress, due_at, segment, .. } = decision.commit;
+    if draft.progress.undo.is_empty() {
+        count_settled(&mut draft.progress, journal);
+    }
+    let decision = go_on_undoing(draft, &step, None)?;
     let send = match decision.then {
         Then::HandOff(send) => send,
         Then::Continue | Then::Ended => None,
     };
-    (Amend { after, progress, tried_since: None, due_at, segment }, send)
+    Ok((amended(decision), send))
+}
+
+/// The same for a run that nobody holds. It brings nothing that would lie beside the checkpoint.
+fn amended(decision: Decision) -> Amend {
+    let Commit { after, progress, due_at, segment, .. } = decision.commit;
+    Amend { after, progress, tried_since: None, due_at, segment }
 }

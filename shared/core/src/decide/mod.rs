@@ -204,9 +204,13 @@ impl<'a> Draft<'a> {
     /// For a run that nobody holds. What a crashed attempt may have done stays open.
     fn into_amend(mut self) -> Amend {
         self.progress.spent.attempts = self.before.attempts();
+        // What has come meanwhile, a signal or a cancellation, has set its own mark: whoever sent it may have died since.
+        let mark = due_at(&self.progress.status, self.now);
+        let after = Checkpoint { progress: self.progress.clone(), ..self.before.clone() };
+        let due = after.is_due(self.now).then(|| self.now.next_mark());
         Amend {
             after: self.before.progress.revision,
-            due_at: due_at(&self.progress.status, self.now),
+            due_at: mark.into_iter().chain(due).min(),
             progress: self.progress,
             tried_since: self.before.hold.tried_since,
             segment: self.segment,

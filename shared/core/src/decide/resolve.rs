@@ -91,7 +91,8 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
     }
     let step = current.progress.place.step();
     let mut draft = Draft::new(current, now);
-    let settled = settle(&mut draft.progress, act, now).unwrap_or(named);
+    let is_to_end = current.cancel.is_some() && current.progress.undoing.is_none();
+    let settled = settle(&mut draft.progress, act, is_to_end, now).unwrap_or(named);
     let note = Some(alloc::format!("{} {}", act.resolution.as_str(), super::by(&act.by, Some(&act.why))));
     draft.record(
         step.clone(),
@@ -132,7 +133,7 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
 }
 
 /// Writes the word down, and answers how the history names it, if the record is still there.
-fn settle(progress: &mut Progress, act: &Resolve, now: Timestamp) -> Option<EffectLine> {
+fn settle(progress: &mut Progress, act: &Resolve, is_to_end: bool, now: Timestamp) -> Option<EffectLine> {
     let outcome = match &act.resolution {
         Resolution::SignOff => {
             let mut line = None;
@@ -147,6 +148,11 @@ fn settle(progress: &mut Progress, act: &Resolve, now: Timestamp) -> Option<Effe
         }
         Resolution::Succeeded(result) => Outcome::Succeeded(result.clone()),
         Resolution::Failed(message) => Outcome::Failed(Failure::new(FailureKind::Refused, message.clone())),
+        // It did not happen, and nobody will call again.
+        Resolution::TryAgain if is_to_end => {
+            let message = alloc::format!("it did not happen, {}, and the run is cancelled", super::by(&act.by, None));
+            Outcome::Failed(Failure::new(FailureKind::NotSent, message))
+        }
         Resolution::TryAgain => {
             // Nothing is known any more of what has to be asked about: the step calls as if for the first time. What the
             // outside dedupes is called under its key, and its window begins anew.

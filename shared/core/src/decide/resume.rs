@@ -34,8 +34,9 @@ pub enum ResumeRefused {
 }
 
 /// Decides on resuming a parked run: it goes on where it stands, with its journal, its failed attempts forgotten. After a
-/// step limit, it may make as many steps again; after its budget is spent, it may spend as much again. After an unknown outcome of an idempotent effect, resuming is the person's word
-/// that it may be called again under its key; what cannot be called again unasked needs [`resolve`](super::resolve()).
+/// step limit, it may make as many steps again; after its budget is spent, it may spend as much again; a compensation that was refused
+/// is asked for again. After an unknown outcome of an idempotent effect, resuming is the person's word that it may be called again
+/// under its key; what cannot be called again unasked needs [`resolve`](super::resolve()).
 pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Amend, Send), ResumeRefused> {
     let Status::Parked { reason, .. } = &current.progress.status else {
         return Err(ResumeRefused::NotParked(current.progress.status.phase()));
@@ -57,10 +58,9 @@ pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Ame
             let age = if over.counter == WALL_MS { millis(now.since(current.started_at)) } else { 0 };
             progress.spent.allow(&OverBudget { spent: over.spent.max(age), ..over.clone() });
         }
-        ParkReason::Poison { .. }
-        | ParkReason::Incompatible { .. }
-        | ParkReason::Data { .. }
-        | ParkReason::Undo { .. } => {}
+        // What was refused is mended, says this person: it is asked for again.
+        ParkReason::Undo { .. } => progress.journal.retain(EffectRecord::may_have_happened),
+        ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {}
     }
     Ok((amend, send))
 }
@@ -90,7 +90,8 @@ fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Sen
     // A wait that was cut short goes on, unless what it waits for was decided meanwhile.
     let is_open = |approval: &Approval| approval.standing(now) == Standing::Open;
     let asked = |wait: &Wait| current.progress.approvals.iter().find(|known| wait.approval.as_ref() == Some(&known.id));
-    let cut = draft.progress.spent.cut_wait.take().filter(|wait| asked(wait).is_none_or(is_open));
+    let is_cut = matches!(current.progress.status, Status::Parked { reason: ParkReason::Budget(_), .. });
+    let cut = draft.progress.spent.cut_wait.take().filter(|wait| is_cut && asked(wait).is_none_or(is_open));
     let status = cut.map_or(Status::Running, |wait| Status::Waiting(Wait { budget_ends: Some(now), ..*wait }));
     draft.become_status(status, &step)?;
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.into()), ..More::default() });

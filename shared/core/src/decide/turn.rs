@@ -88,7 +88,9 @@ fn wait_on(held: &Checkpoint, wait: &Wait, rules: Rules, now: Timestamp) -> Resu
     let step = held.progress.place.step();
     let seen = held.mailbox.seq;
     let mut draft = Draft::new(held, now);
-    let budget_ends = rules.run_ends.filter(|_| held.progress.undoing.is_none());
+    // Code that does not know the workflow knows of no budget either.
+    let known = rules.run_ends.or(wait.budget_ends.filter(|ends| *ends > now));
+    let budget_ends = known.filter(|_| held.progress.undoing.is_none());
     draft.become_status(Status::Waiting(Wait { budget_ends, seen, ..wait.clone() }), &step)?;
     draft.record(step, EntryKind::LookedUp, Duration::ZERO, More::default());
     Ok(draft.hand_off(Some(seen)))

@@ -1,11 +1,15 @@
 //! One order, whichever run makes it: effects whose key is unique across runs.
 
+use std::sync::{Arc, Mutex};
+
+use stepwell::prelude::*;
 use stepwell_core::decide::Resolution;
+use stepwell_core::limits::LEDGER_RECORDS_MAX;
 use stepwell_core::{Phase, RunId};
 use stepwell_testkit::crash::{CrashPoint, Side};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
-use crate::bed::{minute, one_step, secs};
+use crate::bed::{Bed, minute, one_step, secs};
 use crate::shop::{Buy, Do, Does, Kind, Order, Set, Shop, Thing, buy, happened};
 
 const SEAT: Buy = buy(Thing::Seat, Kind::Idempotent).across();
@@ -188,4 +192,87 @@ async fn the_firsts_worker_may_die_at_any_of_its_calls() {
             assert_eq!(set.bed.witness.violations(), Vec::<String>::new());
         }
     }
+}
+
+/// Pays for the order, once whichever run asks; then, if it is told to, books a seat and sends as many letters as a ledger has room
+/// for, until its budget is spent.
+struct Crowded(Arc<Mutex<Vec<String>>>);
+
+#[derive(Serialize, Deserialize)]
+enum At {
+    Pay,
+    Crowd,
+    Back,
+}
+
+impl Crowded {
+    fn done(&self, what: &str) -> Result<u32, CallError> {
+        self.0.lock().map_err(|_| CallError::retry("a test has panicked"))?.push(what.to_owned());
+        Ok(7)
+    }
+}
+
+impl Workflow for Crowded {
+    const NAME: &'static str = "crowded";
+    type Input = bool;
+    type State = bool;
+    type Step = At;
+    type Output = u32;
+
+    fn begin(&self, crowds: bool) -> (At, bool) {
+        (At::Pay, crowds)
+    }
+
+    fn budget() -> Budget {
+        Budget::none().of_run("cents", 10)
+    }
+
+    async fn step(&self, at: At, crowds: &mut bool, cx: &Cx) -> StepResult<Self> {
+        match at {
+            At::Pay => {
+                let pay = cx.effect("pay").key("order-7").once().across_runs();
+                let paid = pay.call(async |_| self.done("pay")).await?;
+                Ok(if *crowds { goto(At::Crowd) } else { complete(paid) })
+            }
+            At::Crowd => {
+                let seat = cx.effect("seat").key("order-7").idempotent().undo(&At::Back);
+                seat.call(async |_| self.done("seat")).await?;
+                for number in 0..LEDGER_RECORDS_MAX {
+                    cx.effect("letter").key(number).idempotent().call(async |_| self.done("letter")).await?;
+                }
+                let dear = cx.effect("dear").key("order-7").idempotent().costs("cents", 99);
+                dear.call(async |_| self.done("dear")).await?;
+                Ok(complete(1))
+            }
+            At::Back => {
+                let result = cx.result_to_undo::<u32>().await?;
+                let back = cx.effect("seat-back").idempotent();
+                back.call(async |_| self.done(&format!("back of {result:?}"))).await?;
+                Ok(undone())
+            }
+        }
+    }
+}
+
+/// A parked run whose ledger is full when it is cancelled: what there is no room for is found beside the checkpoint.
+#[tokio::test(start_paused = true)]
+async fn what_a_cancelled_run_with_a_full_ledger_has_made_no_other_run_makes() {
+    let books = Arc::default();
+    let bed = Bed::new(Registry::new().with(Crowded(Arc::clone(&books))));
+    let first = bed.start::<Crowded>(true).await;
+    bed.settle().await;
+    assert_eq!(bed.parked(&first).await.code(), "budget");
+    bed.client().cancel(&first, "ann", None).await.unwrap();
+    bed.settle().await;
+    let progress = bed.checkpoint(&first).await.progress;
+    assert_eq!((progress.status.phase(), progress.ledger.len()), (Phase::Cancelled, LEDGER_RECORDS_MAX));
+    // The payment and the seat.
+    assert_eq!(progress.spilled, 2);
+    let second = bed.start::<Crowded>(false).await;
+    bed.settle().await;
+    assert_eq!(bed.output::<u32>(&second).await, 7);
+    let done = books.lock().unwrap().clone();
+    assert_eq!(done.iter().filter(|what| *what == "pay").count(), 1, "{done:?}");
+    assert_eq!((done.last().map(String::as_str), done.len()), (Some("back of Some(7)"), LEDGER_RECORDS_MAX + 3));
+    assert_eq!(bed.witness.violations(), Vec::<String>::new());
 }

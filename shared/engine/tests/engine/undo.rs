@@ -2,9 +2,12 @@
 
 use stepwell_core::decide::Resolution;
 use stepwell_core::history::EntryKind;
+use stepwell_core::mailbox::EVIDENCE;
 use stepwell_core::undo::Cause;
-use stepwell_core::{FailureKind, Outcome, Phase};
+use stepwell_core::write::{Write, WriteRequest};
+use stepwell_core::{EffectRecord, FailureKind, Json, Letter, Outcome, Payload, Phase, SignalId, SignalName, WriteId};
 use stepwell_engine::ClientError;
+use stepwell_ports::{CheckpointStore, Written};
 use stepwell_testkit::faults::{Fate, Gate};
 
 use crate::bed::{count, minute, one_step};
@@ -108,7 +111,7 @@ async fn what_is_tried_again_while_it_is_taken_back_acts_once() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_taken_back_is_a_persons() {
     let shop = Shop::default();
-    shop.will("room-back", [Does::Refuses]);
+    shop.will("room-back", [Does::Refuses, Does::Refuses]);
     let set = Set::settled(&trip(), shop).await;
     let reason = set.bed.parked(&set.run).await;
     assert_eq!(reason.code(), "undo");
@@ -118,7 +121,7 @@ async fn what_cannot_be_taken_back_is_a_persons() {
     }
     assert_eq!((undone(&set).await, set.shop.stands()), (vec!["car".into()], vec!["room".into(), "seat".into()]));
 
-    // Resumed, it tries again; the refusal is on record.
+    // Resumed, it asks again, and is refused again.
     set.bed.resume(&set.run).await;
     set.bed.settle().await;
     assert_eq!(set.bed.parked(&set.run).await.code(), "undo");
@@ -269,4 +272,28 @@ async fn what_takes_back_and_may_have_happened_cannot_be_let_stand_unsettled() {
     assert!(matches!(&refused, ClientError::NotUndoing { phase: Phase::Parked, .. }), "{refused}");
     set.bed.settle().await;
     assert_eq!(set.bed.parked(&set.run).await.code(), "unknown-outcome");
+}
+
+/// What is heard of it later changes nothing of the order in which things were done.
+#[tokio::test(start_paused = true)]
+async fn what_late_evidence_settles_is_taken_back_in_its_turn() {
+    let shop = Shop::default();
+    shop.will("car", [Does::Loses]);
+    let set = Set::settled(&[Do::Both(CAR, SEAT), Do::Fail], shop).await;
+    assert_eq!(set.bed.parked(&set.run).await.code(), "unknown-outcome");
+    let progress = set.bed.checkpoint(&set.run).await.progress;
+    let [car, other] = &progress.journal[..] else { panic!("{:?}", progress.journal) };
+    assert_eq!((car.name.as_str(), other.name.as_str()), ("car", "seat"));
+    let outcome = Outcome::Succeeded(Payload::Inline(Json::of("a car").unwrap()));
+    let payload = Payload::Inline(Json::of(&EffectRecord { outcome, ..car.clone() }).unwrap());
+    let (id, name) = (SignalId::new("evidence-1").unwrap(), SignalName::new(EVIDENCE).unwrap());
+    let letter = Letter { id, name, payload, at: set.bed.now() };
+    let (run, now) = (set.run.clone(), set.bed.now());
+    let request = WriteRequest { run, id: WriteId(1_888), now, write: Write::Signal(Box::new(letter)) };
+    assert!(matches!(set.bed.memory.write(&request).await, Ok(Written::Applied(_))));
+    set.bed.resume(&set.run).await;
+    set.bed.settle().await;
+    assert_eq!(set.bed.failure(&set.run).await.message, "sold out");
+    assert_eq!((undone(&set).await, set.shop.stands()), (vec!["seat".into(), "car".into()], vec![]));
+    assert_eq!(set.shop.requests(), ["car", "seat", "seat-back", "car-back"]);
 }

@@ -60,6 +60,9 @@ pub struct ApprovalView {
     /// Whether the run has ended, so that nothing comes of it any more unless it was used.
     #[serde(skip)]
     pub ended: bool,
+    /// Whether the run is about to end, so that no answer is taken any more: it is cancelled, or takes back what it has done.
+    #[serde(skip)]
+    pub ending: bool,
     #[serde(skip)]
     record: Box<Approval>,
 }
@@ -188,13 +191,14 @@ impl ApprovalView {
             replaced_by: approval.replaced_by.clone(),
             used: approval.used.as_ref().map(|used| UsedView { key: used.by.to_string(), at: At(used.at) }),
             ended: run.progress.status.phase().is_ended(),
+            ending: run.cancel.is_some() || run.progress.undoing.is_some(),
             record: Box::new(approval.clone()),
         }
     }
 
     /// Whether answers are awaited.
     pub fn is_open(&self) -> bool {
-        self.status == Standing::Open.as_str() && !self.ended
+        self.status == Standing::Open.as_str() && !self.ended && !self.ending
     }
 
     /// Whether this person may decide at this time.
@@ -266,7 +270,25 @@ impl AnswerView {
                 | ApproveRefused::NoAuthority { .. }
                 | ApproveRefused::Illegal(_) => None,
             },
-            _ => None,
+            ClientError::UnknownWorkflow { .. }
+            | ClientError::Misfit(_)
+            | ClientError::Name(_)
+            | ClientError::Value(_)
+            | ClientError::NoSuchRun(_)
+            | ClientError::KeyConflict { .. }
+            | ClientError::Ended { .. }
+            | ClientError::SignalConflict { .. }
+            | ClientError::MailboxFull(_)
+            | ClientError::NotParked { .. }
+            | ClientError::NotOpen { .. }
+            | ClientError::OnItsWay { .. }
+            | ClientError::NotUndoing { .. }
+            | ClientError::MovedOn(_)
+            | ClientError::Store(_)
+            | ClientError::Blob(_)
+            | ClientError::NotSent { .. }
+            | ClientError::Queue(_)
+            | ClientError::Illegal(_) => None,
         }
     }
 }

@@ -11,6 +11,7 @@ mod effect;
 mod history;
 mod list;
 mod of_run;
+mod resumed;
 mod run;
 mod undo;
 mod unknown;
@@ -28,10 +29,11 @@ pub(crate) use history::HistoryView;
 pub use history::{EffectLineView, EntryView};
 pub use list::{PageView, SummaryView};
 pub use of_run::{OfRun, of_each};
+pub use resumed::{AllowedView, ResumeView};
 pub use run::{
     CancelAnswerView, CancelView, DetailView, FailureView, RunView, SignalView, TroubleView, UsageView, WorkerView,
 };
-pub use undo::{CauseView, CertificateView, CertifiedView, UndoView, UndoingView};
+pub use undo::{CauseView, CertificateView, CertifiedView, LetStandView, UndoView, UndoingView};
 pub use unknown::{UnknownView, wants_an_answer};
 pub use value::{Reach, Value};
 
@@ -41,12 +43,7 @@ pub struct At(pub Timestamp);
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = i64::try_from(self.0.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        match time {
-            Some(time) => f.pad(&format!("{time:.3}")),
-            // After the year 9999.
-            None => f.pad(&self.0.to_string()),
-        }
+        f.pad(&self.0.to_string())
     }
 }
 
@@ -63,6 +60,6 @@ mod tests {
     #[test]
     fn times_are_rfc_3339() {
         assert_eq!(At(Timestamp(1_700_000_000_123)).to_string(), "2023-11-14T22:13:20.123Z");
-        assert_eq!(At(Timestamp(u64::MAX)).to_string(), format!("{} ms", u64::MAX));
+        assert_eq!(format!("{:26}|", At(Timestamp(0))), "1970-01-01T00:00:00.000Z  |");
     }
 }

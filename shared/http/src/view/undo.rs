@@ -1,7 +1,8 @@
 //! How a run ends that does not complete: what is taken back, what stands, and what is known of its effects.
 
 use serde::Serialize;
-use stepwell_core::{Cause, Certificate, CertifiedEffect, Checkpoint, Json, Status, Undo, Undoing};
+use stepwell_core::decide::LetStand;
+use stepwell_core::{Cause, Certificate, CertifiedEffect, Checkpoint, Json, RunId, Status, Undo, Undoing};
 
 use super::{At, FailureView};
 
@@ -73,6 +74,29 @@ pub struct UndoingView {
     /// Since when a worker that died may have called the outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_attempt: Option<At>,
+}
+
+/// A person's word that an effect stands.
+#[derive(Debug, Serialize)]
+pub struct LetStandView {
+    /// Of which run.
+    pub run: RunId,
+    /// Which effect. Left out when that could not be read: the word stands all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<CertifiedView>,
+    /// Who says so.
+    pub by: String,
+    /// Why, and what was done instead.
+    pub why: String,
+}
+
+impl LetStandView {
+    /// What became of a person's word, if the run can be read now.
+    pub fn of(run: RunId, act: LetStand, after: Option<&Checkpoint>) -> Self {
+        let LetStand { by, why } = act;
+        let stands = after.and_then(|after| after.progress.undoing.as_ref()).and_then(|undoing| undoing.stands.last());
+        Self { run, effect: stands.map(CertifiedView::from), by, why }
+    }
 }
 
 /// Why a run takes back what it has done.

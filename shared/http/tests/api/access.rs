@@ -76,6 +76,13 @@ async fn each_route_turns_away_whom_it_does_not_know_in_the_same_words() {
                 assert!(answer.headers.contains_key("www-authenticate"));
                 answers.push(answer.body);
             }
+            for name in [" key:ann", "key:ann\u{a0}"] {
+                let mut twin = own(&[]);
+                twin.extensions_mut().insert(Actor { name: name.into(), roles: vec!["finance".into()] });
+                let answer = bed.send(twin).await;
+                answer.is_problem(401, "unauthenticated");
+                answers.push(answer.body);
+            }
             let mut nobody = own(&[]);
             nobody.extensions_mut().insert(Actor { name: String::new(), roles: vec!["finance".into()] });
             bed.send(nobody).await.is_problem(401, "unauthenticated");

@@ -178,7 +178,9 @@ async fn a_parked_run_is_resumed_by_whom_the_host_vouches_for() {
     );
     let resumed = bed.send(own(Method::POST, &format!("{path}/resume"), r#"{"why": "once more"}"#)).await;
     assert_eq!(resumed.status, StatusCode::OK, "{resumed:?}");
-    assert_eq!(resumed.body, json!({"run": id_of(&path).as_str(), "by": "role:desk", "why": "once more"}));
+    let allowed = json!({"of": "run", "counter": "steps", "added": 5, "limit": 10});
+    let expected = json!({"run": id_of(&path).as_str(), "by": "role:desk", "why": "once more", "allowed": allowed});
+    assert_eq!(resumed.body, expected);
     let history = bed.send(own(Method::GET, &format!("{path}/history"), "")).await.body["history"].take();
     let note = history.as_array().unwrap().last().unwrap()["note"].as_str().unwrap().to_owned();
     assert!(note.contains("role:desk") && note.contains("once more"), "{note}");

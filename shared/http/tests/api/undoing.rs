@@ -26,8 +26,9 @@ async fn a_failed_run_tells_what_it_has_taken_back() {
     assert_eq!(failed["status"], "failed");
     let failure = json!({"kind": "terminal", "code": null, "message": "key:fay says no: too much"});
     assert_eq!(failed["detail"], json!({"failed": failure}));
+    let until = failed["undoing"]["undone"][0]["until"].as_str();
     let undone = json!([
-        {"name": "reserve", "class": "idempotent", "outcome": "succeeded", "attempts": 1, "key": key}
+        {"name": "reserve", "class": "idempotent", "outcome": "succeeded", "attempts": 1, "key": key, "until": until.unwrap()}
     ]);
     let undoing = json!({
         "cause": {"failed": failure}, "step": "Pay", "undone": undone, "stands": [], "left": [], "never_sent": [],
@@ -39,7 +40,10 @@ async fn a_failed_run_tells_what_it_has_taken_back() {
 async fn a_cancelled_run_has_it_in_its_certificate() {
     let bed = Bed::with(access());
     let (path, _) = asking(&bed, "a note", 1).await;
+    let open = async || bed.get("/v1/approvals").await.body["approvals"].as_array().unwrap().len();
+    assert_eq!(open().await, 1);
     assert_eq!(bed.post_json(&format!("{path}/cancel"), &json!({})).await.body["status"], "cancelling");
+    assert_eq!(open().await, 0, "nothing comes of an answer any more");
     bed.settle().await;
     let shown = bed.get(&path).await.body;
     let certificate = &shown["detail"]["cancelled"];
@@ -76,7 +80,12 @@ async fn a_person_lets_stand_what_cannot_be_taken_back() {
     refuses(&bed, &let_stand, &cases).await;
 
     let stands = bed.post_json(&let_stand, &json!({"why": "it is sold"})).await;
-    let expected = json!({"run": id_of(&path).as_str(), "by": ACTOR, "why": "it is sold"});
+    let (left, until) = (&parked["undoing"]["left"][0], stands.body["effect"]["until"].as_str());
+    let effect = json!({
+        "name": "reserve", "class": "idempotent", "outcome": "succeeded", "attempts": 1, "key": left["key"],
+        "until": until.unwrap(), "note": format!("by {ACTOR}: it is sold"),
+    });
+    let expected = json!({"run": id_of(&path).as_str(), "effect": effect, "by": ACTOR, "why": "it is sold"});
     assert_eq!((stands.status, stands.body), (StatusCode::OK, expected));
     bed.settle().await;
     let ended = bed.get(&path).await.body;

@@ -30,7 +30,7 @@ pub struct ShopCounts {
     pub holds: u64,
     /// Requests to let one go.
     pub releases: u64,
-    /// Orders held right now.
+    /// Holds that stand right now.
     pub held: u64,
 }
 

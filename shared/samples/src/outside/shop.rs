@@ -1,7 +1,8 @@
 //! The shop. It pays back once under a key, but any number of times for one order: that is for its callers to know.
 //!
 //! - `GET /v1/orders/{order}`: `{cents, customer, held}`. An order's number ends with what was paid for it, in cents: `lamp-4500`.
-//! - `PUT` and `DELETE /v1/orders/{order}/hold`: sets the mark that stops it from being shipped, and takes it away.
+//! - `PUT` and `DELETE /v1/orders/{order}/holds/{holder}`: holds it back from being shipped, and lets it go. It is held while anybody
+//!   holds it.
 //! - `POST /v1/refunds` with header `Idempotency-Key` and JSON `{order, cents}`: pays back.
 //! - `GET /v1/refunds`: what was paid. `GET /v1/counts`: [`ShopCounts`].
 //! - `PUT /control` with a [`ShopBehaviour`], such as `{"mode": "refuse"}`.
@@ -60,7 +61,8 @@ struct Asked {
 struct Books {
     behaviour: ShopBehaviour,
     counts: ShopCounts,
-    held: BTreeSet<String>,
+    /// Order and holder.
+    held: BTreeSet<(String, String)>,
     paid: Vec<PaidRefund>,
 }
 
@@ -72,7 +74,7 @@ impl ShopApi {
     pub(super) fn router(&self) -> Router {
         Router::new()
             .route("/v1/orders/{order}", get(order))
-            .route("/v1/orders/{order}/hold", put(hold).delete(release))
+            .route("/v1/orders/{order}/holds/{holder}", put(hold).delete(release))
             .route("/v1/refunds", post(pay_back).get(async |State(shop): State<Self>| Json(shop.paid())))
             .route("/v1/counts", get(async |State(shop): State<Self>| Json(shop.counts())))
             .route("/control", put(control))
@@ -93,7 +95,7 @@ impl ShopApi {
     }
 
     pub(super) fn is_held(&self, order: &str) -> bool {
-        lock(&self.0).held.contains(order)
+        lock(&self.0).held.iter().any(|(held, _)| held == order)
     }
 }
 
@@ -109,19 +111,25 @@ async fn order(State(shop): State<ShopApi>, Path(order): Path<String>) -> Result
     Ok(Json(serde_json::json!({"cents": cents, "customer": format!("{order}@example.com"), "held": held})))
 }
 
-async fn hold(State(shop): State<ShopApi>, Path(order): Path<String>) -> Result<StatusCode, Problem> {
+async fn hold(
+    State(shop): State<ShopApi>,
+    Path((order, holder)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
     cents_of(&order)?;
     let mut books = lock(&shop.0);
     books.counts.holds += 1;
-    books.held.insert(order);
+    books.held.insert((order, holder));
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn release(State(shop): State<ShopApi>, Path(order): Path<String>) -> Result<StatusCode, Problem> {
+async fn release(
+    State(shop): State<ShopApi>,
+    Path((order, holder)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
     cents_of(&order)?;
     let mut books = lock(&shop.0);
     books.counts.releases += 1;
-    books.held.remove(&order);
+    books.held.remove(&(order, holder));
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -45,7 +45,7 @@ pub const ESCALATED_TO: &str = "head-of-finance";
 pub struct Request {
     /// The order.
     pub order: String,
-    /// Why: a reviewer reads it.
+    /// Why. Kept with the run; what is paid back does not depend on it, so another run for the order may give another reason.
     pub reason: String,
 }
 
@@ -58,8 +58,6 @@ pub struct Refund {
     pub cents: u64,
     /// To whom.
     pub customer: String,
-    /// Why.
-    pub reason: String,
 }
 
 /// What the run knows.
@@ -156,14 +154,16 @@ impl Workflow for Refunds {
             At::Hold => {
                 let order = &case.request.order;
                 let hold = cx.effect("hold").key(order).idempotent().deadline(CALL);
-                hold.undo(&At::Release { order: order.clone() }).call(|_| self.shop.hold(order)).await?;
+                let hold = hold.undo(&At::Release { order: order.clone() });
+                // A hold of this run's own: another run for the same order holds it, too, and lets go of its own alone.
+                hold.call(|_| self.shop.hold(order, cx.run().as_str())).await?;
                 Ok(goto(At::Pay))
             }
             At::Pay => self.pay(case, cx).await,
             At::Notify => self.notify(case, cx).await,
             At::Release { order } => {
                 let release = cx.effect("release").key(&order).idempotent().deadline(CALL);
-                release.call(|_| self.shop.release(&order)).await?;
+                release.call(|_| self.shop.release(&order, cx.run().as_str())).await?;
                 Ok(undone())
             }
         }
@@ -172,10 +172,10 @@ impl Workflow for Refunds {
 
 impl Refunds {
     async fn look_up(&self, case: &mut Case, cx: &Cx) -> StepResult<Self> {
-        let Request { order, reason } = &case.request;
+        let order = &case.request.order;
         let found = cx.effect("order").read().deadline(CALL).call(|_| self.shop.order(order)).await?;
         let (cents, customer) = (found.cents, found.customer);
-        let refund = Refund { order: order.clone(), cents, customer, reason: reason.clone() };
+        let refund = Refund { order: order.clone(), cents, customer };
         let next = if cents > LIMIT_CENTS {
             let asked = Approval::of(ACTION, &refund).by(role(APPROVERS));
             wait(At::Decide).for_approval(asked.escalate_after(hours(4), role(ESCALATED_TO)).within(days(3)))

@@ -38,14 +38,14 @@ impl Shop {
     }
 
     /// Setting a mark that is set changes nothing.
-    pub(super) async fn hold(&self, order: &str) -> Result<(), CallError> {
-        text(self.base.client.put(self.base.url(&["v1", "orders", order, "hold"]))).await?;
+    pub(super) async fn hold(&self, order: &str, holder: &str) -> Result<(), CallError> {
+        text(self.base.client.put(self.base.url(&["v1", "orders", order, "holds", holder]))).await?;
         Ok(())
     }
 
     /// Taking away a mark that is not there changes nothing.
-    pub(super) async fn release(&self, order: &str) -> Result<(), CallError> {
-        text(self.base.client.delete(self.base.url(&["v1", "orders", order, "hold"]))).await?;
+    pub(super) async fn release(&self, order: &str, holder: &str) -> Result<(), CallError> {
+        text(self.base.client.delete(self.base.url(&["v1", "orders", order, "holds", holder]))).await?;
         Ok(())
     }
 

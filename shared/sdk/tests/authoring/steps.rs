@@ -166,7 +166,7 @@ fn text(json: &str) -> Json {
 }
 
 fn pushed(log: LogId, first: u64) -> LogAppend {
-    LogAppend { log, first, entries: vec![json(&json!("at 1000000 ms"))] }
+    LogAppend { log, first, entries: vec![json(&json!("at 1970-01-01T00:16:40.000Z"))] }
 }
 
 #[tokio::test]
