@@ -238,7 +238,7 @@ fn an_answer_is_recorded_with_who_what_and_on_which_parameters() {
         let answer = Answer { reviewer: bob(), allows, why: Some("known customer".into()), at: at(5) };
         assert_eq!(the(&run).answers, [answer]);
         let entry = run.progress.tail.entries.last().unwrap();
-        let note = format!("{word} refund (parameters 8e653fa2a357c572, version 1) by bob: known customer");
+        let note = format!("{word} refund (parameters 8e653fa2a357c572, version 1) by bob (finance): known customer");
         assert_eq!((entry.kind, entry.more.note.as_deref()), (EntryKind::Answered, Some(note.as_str())));
         assert_eq!(run.progress.revision, before.progress.revision.next());
         let entry = before.progress.tail.entries.last().unwrap();

@@ -160,7 +160,9 @@ fn was_decided(approval: &Approval, last: &Answer) -> bool {
 /// Who allowed what, on which parameters: for the history, which outlives the record.
 fn words(approval: &Approval, answer: &Answer) -> String {
     let Approval { action, fingerprint, version, .. } = approval;
-    let said = super::by(&answer.reviewer.name, answer.why.as_deref());
+    let Reviewer { name, roles } = &answer.reviewer;
+    let who = if roles.is_empty() { name.clone() } else { alloc::format!("{name} ({})", roles.join(", ")) };
+    let said = super::by(&who, answer.why.as_deref());
     let parameters = fingerprint.short(16);
     alloc::format!("{} {action} (parameters {parameters}, version {version}) {said}", answer.as_str())
 }

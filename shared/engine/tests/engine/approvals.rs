@@ -72,7 +72,7 @@ async fn what_was_approved_is_done_once_and_the_approval_is_used_up() {
     };
     let asking = format!("approval {} of refund is asked of role finance", approval.id);
     assert_eq!(note(EntryKind::Waited), (asked_at, asking));
-    let said = format!("approved refund (parameters {}, version 1) by ann", approval.fingerprint.short(16));
+    let said = format!("approved refund (parameters {}, version 1) by ann (finance)", approval.fingerprint.short(16));
     assert_eq!(note(EntryKind::Answered), (answer.at, said));
     assert_eq!(set.bed.witness.violations(), Vec::<String>::new());
 }

@@ -96,7 +96,11 @@ async fn as_many_as_have_to_allow_it() {
         .map(|entry| entry["note"].as_str().unwrap())
         .collect();
     assert_eq!(answered.len(), 2, "{history}");
-    assert!(answered[0].contains("by key:fay: it was broken") && answered[1].contains("by key:gus"), "{answered:?}");
+    assert!(
+        answered[0].contains("by key:fay (finance): it was broken")
+            && answered[1].contains("by key:gus (finance, cfo)"),
+        "{answered:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
