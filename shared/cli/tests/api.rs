@@ -78,9 +78,8 @@ fn answered(stepwell: &Stepwell, path: &str) -> String {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
         let ports = Ports { store: local.store(), queue: local.queue(), blobs: local.blobs(), clock, ids };
         let access = Access::from_text(&format!("ann={}", Digest::of(KEY.as_bytes()))).unwrap();
-        let registry = Arc::new(Registry::new());
-        let client = Client::new(ports, Arc::clone(&registry));
-        let app = stepwell_http::router(Api { client, registry, access });
+        let client = Client::new(ports, Arc::new(Registry::new()));
+        let app = stepwell_http::router(Api { client, access });
         let request = Request::get(path).header("x-api-key", KEY).body(Body::empty()).unwrap();
         let response = app.oneshot(request).await.unwrap();
         assert!(response.status().is_success(), "{path}: {}", response.status());

@@ -299,15 +299,18 @@ impl Approval {
 
     /// Whether this person may decide at this time.
     pub fn may_decide(&self, reviewer: &Reviewer, at: Timestamp) -> bool {
-        let escalated = self.escalation.iter().filter(|escalation| escalation.at <= at).flat_map(|more| &more.to);
-        self.by.iter().chain(escalated).any(|authority| reviewer.has(authority))
+        self.authorities(at).any(|authority| reviewer.has(authority))
     }
 
     /// Who may decide at this time, in words.
     pub fn deciders(&self, at: Timestamp) -> String {
-        let escalated = self.escalation.iter().filter(|escalation| escalation.at <= at).flat_map(|more| &more.to);
-        let names: Vec<String> = self.by.iter().chain(escalated).map(ToString::to_string).collect();
+        let names: Vec<String> = self.authorities(at).map(ToString::to_string).collect();
         names.join(" or ")
+    }
+
+    fn authorities(&self, at: Timestamp) -> impl Iterator<Item = &Authority> {
+        let escalated = self.escalation.iter().filter(move |escalation| escalation.at <= at);
+        self.by.iter().chain(escalated.flat_map(|more| &more.to))
     }
 
     /// Whether it is done with: nobody waits for it any more, and nothing can be made under it.

@@ -209,9 +209,9 @@ impl Budget {
     /// # Errors
     /// The limit that does not allow it.
     pub fn allows_attempt(&self, held: &Checkpoint, now: Timestamp) -> Result<(), OverBudget> {
-        let limits = self.attempts.map(|limit| (ATTEMPTS.to_string(), limit)).into_iter().collect();
-        let spent = Amounts::from([(ATTEMPTS.to_string(), held.attempts())]);
-        check(Span::Run, &limits, &held.progress.spent.more_for_run, &spent)?;
+        if let Some(limit) = self.attempts {
+            check_one(Span::Run, ATTEMPTS, limit, &held.progress.spent.more_for_run, held.attempts())?;
+        }
         self.allows_age(held, now)
     }
 
@@ -220,10 +220,9 @@ impl Budget {
     /// # Errors
     /// The limit that does not allow it.
     pub fn allows_age(&self, held: &Checkpoint, now: Timestamp) -> Result<(), OverBudget> {
-        let limits = self.wall.map(|limit| (WALL_MS.to_string(), millis(limit))).into_iter().collect();
+        let Some(limit) = self.wall else { return Ok(()) };
         let age = millis(now.since(held.started_at)).saturating_add(1);
-        let spent = Amounts::from([(WALL_MS.to_string(), age)]);
-        check(Span::Run, &limits, &held.progress.spent.more_for_run, &spent)
+        check_one(Span::Run, WALL_MS, millis(limit), &held.progress.spent.more_for_run, age)
     }
 
     /// When the run is as old as it may become.
@@ -256,14 +255,13 @@ impl Progress {
 }
 
 fn check(span: Span, limits: &Amounts, more: &Amounts, spent: &Amounts) -> Result<(), OverBudget> {
-    for (counter, limit) in limits {
-        let limit = limit.saturating_add(more.get(counter).copied().unwrap_or(0));
-        let spent = spent.get(counter).copied().unwrap_or(0);
-        if spent > limit {
-            return Err(OverBudget { span, counter: counter.clone(), limit, spent });
-        }
-    }
-    Ok(())
+    let spent = |counter: &str| spent.get(counter).copied().unwrap_or(0);
+    limits.iter().try_for_each(|(counter, limit)| check_one(span, counter, *limit, more, spent(counter)))
+}
+
+fn check_one(span: Span, counter: &str, limit: u64, more: &Amounts, spent: u64) -> Result<(), OverBudget> {
+    let limit = limit.saturating_add(more.get(counter).copied().unwrap_or(0));
+    if spent > limit { Err(OverBudget { span, counter: counter.to_string(), limit, spent }) } else { Ok(()) }
 }
 
 /// Adds an amount.

@@ -294,6 +294,11 @@ impl Checkpoint {
         self.hold.tried_since.filter(|tried| *tried < held_since)
     }
 
+    /// Whether somebody has asked for its end, and it has not begun to take back what it has done: nothing more is begun then.
+    pub const fn is_to_end(&self) -> bool {
+        self.cancel.is_some() && self.progress.undoing.is_none()
+    }
+
     /// What a person sees: `running` while it is held, `cancelling` once that was asked for.
     pub fn phase(&self, now: Timestamp) -> Phase {
         let stored = self.progress.status.phase();

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::effect::EffectRecord;
 use crate::ids::{MailboxSeq, SignalId, SignalName};
 use crate::json::Payload;
 use crate::limits::{MAILBOX_BYTES_MAX, MAILBOX_LETTERS_MAX, SIGNALS_SEEN_MAX};
@@ -12,6 +13,35 @@ use crate::time::Timestamp;
 /// The name under which a worker that has lost its run tells what it has still learned of an effect: late evidence. Nobody
 /// outside can send it, since no workflow accepts it.
 pub const EVIDENCE: &str = "stepwell.evidence";
+
+/// Takes what workers that had lost the run have still learned of its effects into `journal`, those of this visit. Where an outcome is
+/// unknown, or nothing was written before its worker was lost, that is the truth; what is settled already stays as it is. Answers
+/// which letters have said so. `is_of_visit`: whether one of which nothing is known can be of this visit ([`EffectRecord::is_of`]).
+pub fn take_evidence(
+    letters: &[Letter],
+    journal: &mut Vec<EffectRecord>,
+    ledger: &[EffectRecord],
+    is_of_visit: impl Fn(&EffectRecord) -> bool,
+) -> Vec<SignalId> {
+    let mut read = Vec::new();
+    for letter in letters.iter().filter(|letter| letter.name.as_str() == EVIDENCE) {
+        read.push(letter.id.clone());
+        let Payload::Inline(json) = &letter.payload else { continue };
+        let Ok(told) = json.parse::<EffectRecord>() else { continue };
+        match journal.iter().position(|known| known.key == told.key) {
+            // In its place: effects are taken back in the order in which they were made.
+            Some(at) if journal[at].is_unknown() => journal[at] = told,
+            Some(_) => {}
+            None => {
+                let earlier = ledger.iter().find(|known| known.key == told.key);
+                if earlier.map_or_else(|| is_of_visit(&told), EffectRecord::is_unknown) {
+                    journal.push(told);
+                }
+            }
+        }
+    }
+    read
+}
 
 /// One signal as it lies in the mailbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,19 +35,18 @@ pub struct Undo {
     pub behind: Vec<EffectKey>,
 }
 
-/// The stack with what these effects add to it, or take away since it did not happen after all.
-pub(crate) fn stacked(stack: &[Undo], effects: &[EffectRecord]) -> Vec<Undo> {
-    let mut stack = stack.to_vec();
+/// Adds to the stack what these effects bring, and takes away what did not happen after all.
+pub(crate) fn put_on(stack: &mut Vec<Undo>, effects: &[EffectRecord]) {
     for record in effects {
         if !record.may_have_happened() {
             stack.retain(|undo| undo.key != record.key);
-            not_passed(&mut stack, &record.key);
+            not_passed(stack, &record.key);
             continue;
         }
         match (record.no_return, record.is_open()) {
             (false, _) => {}
             (true, false) if stack.iter().any(|undo| undo.behind.contains(&record.key)) => {
-                passed(&mut stack, &record.key);
+                passed(stack, &record.key);
             }
             (true, false) => stack.clear(),
             (true, true) => {
@@ -61,6 +60,12 @@ pub(crate) fn stacked(stack: &[Undo], effects: &[EffectRecord]) -> Vec<Undo> {
             stack.push(Undo { key, name, class, attempts, step, behind: Vec::new() });
         }
     }
+}
+
+/// The stack as it is with these effects, which stay where they are.
+pub(crate) fn stacked(stack: &[Undo], effects: &[EffectRecord]) -> Vec<Undo> {
+    let mut stack = stack.to_vec();
+    put_on(&mut stack, effects);
     stack
 }
 

@@ -3,87 +3,17 @@
 
 mod make;
 
+use make::steps::{decided, done, fail, goto, lost, named, parks, retry, stack, take_back, then, undoable};
 use make::{
-    RULES, T0, acquire, at, at_work, certificate, committed, end, failure, inline, keyed, moment, parked_for, place,
-    succeeded, turned, unknown, with_cancel,
+    RULES, T0, acquire, at, at_work, certificate, committed, end, keyed, moment, parked_for, succeeded, turned,
+    unknown, with_cancel,
 };
-use serde_json::json;
-use stepwell_core::decide::{Decision, StepEnd, StepOutcome, Then, Turn, commit, turn};
+use stepwell_core::decide::{StepEnd, StepOutcome, Then, Turn, commit, turn};
 use stepwell_core::mailbox::EVIDENCE;
 use stepwell_core::write::Write;
 use stepwell_core::{
-    Budget, Checkpoint, Class, EffectKey, EffectRecord, Json, Letter, Outcome, ParkReason, Payload, Phase, RetryPolicy,
-    Scope, Visit,
+    Budget, Checkpoint, Class, EffectKey, EffectRecord, Json, Letter, Payload, Phase, RetryPolicy, Scope, Visit,
 };
-
-fn done() -> Outcome {
-    Outcome::Succeeded(inline(&json!("ok")))
-}
-
-fn lost() -> Outcome {
-    Outcome::Unknown { since: T0, evidence: "no answer".into() }
-}
-
-/// An effect that a step takes back.
-fn undoable(name: &str, outcome: Outcome) -> EffectRecord {
-    EffectRecord { undo: Some(Json::of(&json!({"Undo": name})).unwrap()), ..keyed(name, "order-7", outcome) }
-}
-
-fn goto() -> StepOutcome {
-    StepOutcome::Goto { place: place("Ship") }
-}
-
-fn fail() -> StepOutcome {
-    StepOutcome::Fail { failure: failure("sold out") }
-}
-
-fn undone() -> StepOutcome {
-    StepOutcome::Undone { place: place("Ship") }
-}
-
-fn parks() -> StepOutcome {
-    StepOutcome::Park { reason: ParkReason::Data { what: "blob k is missing".into() } }
-}
-
-fn retry(policy: RetryPolicy) -> StepOutcome {
-    StepOutcome::Retry { failure: failure("busy"), policy, at_least: None }
-}
-
-/// The run held by a worker, since nobody does yet or already.
-fn in_hand(run: &Checkpoint) -> Checkpoint {
-    if run.hold.lease.is_some() { run.clone() } else { acquire(run, at(9)).unwrap() }
-}
-
-/// What this end of its step comes to, whoever asked for the run's end.
-fn decided(held: &Checkpoint, outcome: StepOutcome, effects: Vec<EffectRecord>) -> Decision {
-    let step = held.progress.place.step();
-    commit(held, StepEnd { effects, step, ..end(outcome) }, RULES, moment(at(9)), true).unwrap()
-}
-
-/// The run after this end of its step.
-fn then(run: &Checkpoint, outcome: StepOutcome, effects: Vec<EffectRecord>) -> Checkpoint {
-    let held = in_hand(run);
-    let decision = decided(&held, outcome, effects);
-    committed(&held, at(9), decision.commit)
-}
-
-/// Takes back one after the other, until the run has ended.
-fn take_back(mut run: Checkpoint) -> Checkpoint {
-    while !run.progress.status.phase().is_ended() {
-        let held = in_hand(&run);
-        assert_eq!(turn(&held, &Budget::none(), RULES, at(9)).unwrap(), Turn::Step, "{:?}", held.progress.status);
-        run = then(&held, undone(), held.progress.journal.clone());
-    }
-    run
-}
-
-fn named(records: &[EffectRecord]) -> Vec<&str> {
-    records.iter().map(|record| record.name.as_str()).collect()
-}
-
-fn stack(run: &Checkpoint) -> Vec<&str> {
-    run.progress.undo.iter().map(|undo| undo.name.as_str()).collect()
-}
 
 /// A letter of a worker that has lost the run and still heard how this ended.
 fn hears(run: &Checkpoint, record: &EffectRecord) -> Checkpoint {

@@ -5,59 +5,28 @@ mod make;
 
 use core::time::Duration;
 
-use make::{
-    RULES, T0, acquire, amended, asked, at, at_work, certificate, committed, end, failure, held, inline, keyed, moment,
-    place, refund, standing, taken_up, told, turned, unknown, waiting, with_cancel, with_letter,
+use make::steps::{
+    decided, done, fail, goto, in_hand, lost, named, parks, retry, stack, take_back, then, undoable, undone,
 };
-use serde_json::json;
+use make::{
+    RULES, T0, acquire, amended, asked, at, at_work, certificate, committed, end, failure, held, keyed, moment, place,
+    refund, standing, taken_up, told, turned, unknown, waiting, with_cancel, with_letter,
+};
 use stepwell_core::budget::Span;
 use stepwell_core::decide::{
-    Approve, Approved, DeadLetter, Decision, LetStand, Resolution, Resume, Rules, Send, StepEnd, StepOutcome, Then,
-    Turn, approve, cancel_parked, commit, dead_letter, let_stand, resume, turn,
+    Approve, Approved, DeadLetter, Decision, LetStand, Resolution, Resume, Rules, Send, StepOutcome, Then, Turn,
+    approve, cancel_parked, commit, dead_letter, let_stand, resume, turn,
 };
 use stepwell_core::history::LineOutcome;
 use stepwell_core::limits::LEDGER_RECORDS_MAX;
 use stepwell_core::{
-    AskApproval, Authority, Budget, CertifiedEffect, Checkpoint, Class, EffectRecord, Json, Message, Outcome,
-    OverBudget, ParkReason, Phase, RetryPolicy, Reviewer, Standing, Status, Timestamp,
+    AskApproval, Authority, Budget, CertifiedEffect, Checkpoint, Class, EffectRecord, Message, OverBudget, ParkReason,
+    Phase, RetryPolicy, Reviewer, Standing, Status, Timestamp,
 };
-
-fn done() -> Outcome {
-    Outcome::Succeeded(inline(&json!("ok")))
-}
-
-fn lost() -> Outcome {
-    Outcome::Unknown { since: T0, evidence: "no answer".into() }
-}
-
-/// An effect that a step takes back.
-fn undoable(name: &str, outcome: Outcome) -> EffectRecord {
-    EffectRecord { undo: Some(Json::of(&json!({"Undo": name})).unwrap()), ..keyed(name, "order-7", outcome) }
-}
 
 /// So many effects of the run that are known to have happened.
 fn many(count: usize) -> Vec<EffectRecord> {
     (0..count).map(|number| keyed(&format!("mail-{number}"), "m", done())).collect()
-}
-
-fn goto() -> StepOutcome {
-    StepOutcome::Goto { place: place("Ship") }
-}
-
-fn fail() -> StepOutcome {
-    StepOutcome::Fail { failure: failure("sold out") }
-}
-
-fn undone() -> StepOutcome {
-    StepOutcome::Undone { place: place("Ship") }
-}
-
-fn parks() -> StepOutcome {
-    StepOutcome::Park { reason: ParkReason::Data { what: "blob k is missing".into() } }
-}
-
-fn retry(policy: RetryPolicy) -> StepOutcome {
-    StepOutcome::Retry { failure: failure("busy"), policy, at_least: None }
 }
 
 fn waits_for(signals: &[&str], ask: Option<AskApproval>) -> StepOutcome {
@@ -65,44 +34,8 @@ fn waits_for(signals: &[&str], ask: Option<AskApproval>) -> StepOutcome {
     StepOutcome::Wait { place: place("Ask"), on, until: None, ask: ask.map(Box::new) }
 }
 
-/// The run held by a worker, since nobody does yet or already.
-fn in_hand(run: &Checkpoint) -> Checkpoint {
-    if run.hold.lease.is_some() { run.clone() } else { acquire(run, at(9)).unwrap() }
-}
-
-/// What this end of its step comes to, whoever asked for the run's end.
-fn decided(held: &Checkpoint, outcome: StepOutcome, effects: Vec<EffectRecord>) -> Decision {
-    let step = held.progress.place.step();
-    commit(held, StepEnd { effects, step, ..end(outcome) }, RULES, moment(at(9)), true).unwrap()
-}
-
-/// The run after this end of its step.
-fn then(run: &Checkpoint, outcome: StepOutcome, effects: Vec<EffectRecord>) -> Checkpoint {
-    let held = in_hand(run);
-    let decision = decided(&held, outcome, effects);
-    committed(&held, at(9), decision.commit)
-}
-
-/// Takes back one after the other, until the run has ended.
-fn take_back(mut run: Checkpoint) -> Checkpoint {
-    while !run.progress.status.phase().is_ended() {
-        let held = in_hand(&run);
-        assert_eq!(turn(&held, &Budget::none(), RULES, at(9)).unwrap(), Turn::Step, "{:?}", held.progress.status);
-        run = then(&held, undone(), held.progress.journal.clone());
-    }
-    run
-}
-
 fn certified(effects: &[CertifiedEffect]) -> Vec<&str> {
     effects.iter().map(|effect| effect.name.as_str()).collect()
-}
-
-fn named(records: &[EffectRecord]) -> Vec<&str> {
-    records.iter().map(|record| record.name.as_str()).collect()
-}
-
-fn stack(run: &Checkpoint) -> Vec<&str> {
-    run.progress.undo.iter().map(|undo| undo.name.as_str()).collect()
 }
 
 fn ann() -> LetStand {

@@ -3,6 +3,7 @@
 
 mod make;
 
+use make::steps::{done, goto, lost, stack, undoable, undone};
 use make::{
     RULES, T0, acquire, amended, at, at_work, certificate, committed, end, failure, inline, keyed, moment, place,
     standing, taken_up, unknown, waiting, with_cancel,
@@ -19,29 +20,8 @@ use stepwell_core::{
     Phase, Place, RetryPolicy, Status,
 };
 
-fn done() -> Outcome {
-    Outcome::Succeeded(inline(&json!("ok")))
-}
-
-/// An effect that a step takes back.
-fn undoable(name: &str, outcome: Outcome) -> EffectRecord {
-    EffectRecord { undo: Some(Json::of(&json!({"Undo": name})).unwrap()), ..keyed(name, "order-7", outcome) }
-}
-
-fn lost() -> Outcome {
-    Outcome::Unknown { since: T0, evidence: "no answer".into() }
-}
-
 fn fail() -> StepOutcome {
     StepOutcome::Fail { failure: Failure::new(FailureKind::Terminal, "sold out") }
-}
-
-fn goto() -> StepOutcome {
-    StepOutcome::Goto { place: place("Ship") }
-}
-
-fn undone() -> StepOutcome {
-    StepOutcome::Undone { place: place("Ship") }
 }
 
 /// The run after this end of its step; it is taken up by a worker first if nobody holds it.
@@ -57,10 +37,6 @@ fn then(run: &Checkpoint, outcome: StepOutcome, effects: Vec<EffectRecord>) -> C
 
 fn names(effects: &[CertifiedEffect]) -> Vec<&str> {
     effects.iter().map(|effect| effect.name.as_str()).collect()
-}
-
-fn stack(run: &Checkpoint) -> Vec<&str> {
-    run.progress.undo.iter().map(|undo| undo.name.as_str()).collect()
 }
 
 fn was_undone(run: &Checkpoint) -> Vec<&str> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stepwell::host::HostedWorkflow;
-use stepwell::{Registry, fingerprint};
+use stepwell::{Budget, Registry, fingerprint};
 use stepwell_core::decide;
 use stepwell_core::history::{Entry, Segment};
 use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
@@ -124,6 +124,11 @@ impl Client {
         };
         self.send(&run, ticket).await?;
         Ok(Started { run, new })
+    }
+
+    /// What runs of this workflow may spend. `None`: this program does not know it.
+    pub fn budget(&self, workflow: &WorkflowName) -> Option<&Budget> {
+        self.registry.get(workflow).map(|workflow| workflow.budget())
     }
 
     /// Looks at a run.

@@ -68,7 +68,7 @@ impl TurnHost {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.store(lease.until.0, Ordering::Relaxed);
         }
-        self.cancelled.store(stops_calls(held), Ordering::Relaxed);
+        self.cancelled.store(held.is_to_end(), Ordering::Relaxed);
     }
 
     /// Takes over what a renewal or an intent has answered. Two may be under way at once, and be heard of in any order.
@@ -76,7 +76,7 @@ impl TurnHost {
         if let Some(lease) = &held.hold.lease {
             self.leased_until.fetch_max(lease.until.0, Ordering::Relaxed);
         }
-        self.cancelled.fetch_or(stops_calls(held), Ordering::Relaxed);
+        self.cancelled.fetch_or(held.is_to_end(), Ordering::Relaxed);
     }
 
     /// A step begins, and is cut at this time.
@@ -186,7 +186,7 @@ impl Host for TurnHost {
                     return Ok(Intent::Written);
                 }
                 // What takes effects back goes on, whoever asks for the run's end.
-                Carried::Refused(Refusal::Cancelled, Some(current)) if !stops_calls(&current) => held = current.into(),
+                Carried::Refused(Refusal::Cancelled, Some(current)) if !current.is_to_end() => held = current.into(),
                 Carried::Refused(Refusal::Cancelled, _) => {
                     self.cancelled.store(true, Ordering::Relaxed);
                     return Ok(Intent::Cancelled);
@@ -255,11 +255,6 @@ impl Code {
     pub(crate) fn none() -> Self {
         Self { version: 0, budget: Budget::none() }
     }
-}
-
-/// Whether somebody has asked for the run's end. What takes its effects back then is not stopped by that.
-fn stops_calls(held: &Checkpoint) -> bool {
-    held.cancel.is_some() && held.progress.undoing.is_none()
 }
 
 impl TurnHost {

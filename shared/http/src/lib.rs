@@ -33,13 +33,9 @@
 //!
 //! ```
 //! use stepwell_http::{Access, Api};
-//! # use std::sync::Arc;
-//! # fn a_client(_: Arc<stepwell::Registry>) -> stepwell_engine::Client { loop {} }
-//! # fn serve() -> Result<axum::Router, stepwell_http::AccessError> {
-//! let registry = Arc::new(stepwell::Registry::new());
+//! # fn serve(client: stepwell_engine::Client) -> Result<axum::Router, stepwell_http::AccessError> {
 //! let keys = "ann:finance=5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
-//! let client = a_client(Arc::clone(&registry));
-//! let app = stepwell_http::router(Api { client, registry, access: Access::from_text(keys)? });
+//! let app = stepwell_http::router(Api { client, access: Access::from_text(keys)? });
 //! # Ok(app) }
 //! ```
 
@@ -55,14 +51,11 @@ pub mod view;
 
 pub use access::{Access, AccessError, Actor};
 
-use std::sync::Arc;
-
-use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
-use stepwell::Registry;
 use stepwell_engine::Client;
 
 use crate::problem::Problem;
@@ -75,15 +68,13 @@ pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Api {
     /// Starts runs, looks at them, speaks to them.
     pub client: Client,
-    /// The workflows of `client`, for what their runs may spend.
-    pub registry: Arc<Registry>,
     /// Whose keys open it.
     pub access: Access,
 }
 
 /// The API. Everything but `GET /v1/health` is for whom `api.access` knows, or whom the host has authenticated ([`Actor`]).
 pub fn router(api: Api) -> Router {
-    let Api { client, registry, access } = api;
+    let Api { client, access } = api;
     let open = Router::new().route("/v1/health", get(health)).method_not_allowed_fallback(wrong_method);
     // The guard stands before the answer to an unknown route too: a new route is closed until it is opened on purpose.
     let guarded = Router::new()
@@ -103,27 +94,8 @@ pub fn router(api: Api) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(access, access::guard))
-        .with_state(Served { client, registry });
+        .with_state(client);
     open.merge(guarded).layer(from_fn(surround::surround))
-}
-
-/// What handlers work with.
-#[derive(Clone)]
-struct Served {
-    client: Client,
-    registry: Arc<Registry>,
-}
-
-impl FromRef<Served> for Client {
-    fn from_ref(served: &Served) -> Self {
-        served.client.clone()
-    }
-}
-
-impl FromRef<Served> for Arc<Registry> {
-    fn from_ref(served: &Served) -> Self {
-        Self::clone(&served.registry)
-    }
 }
 
 #[derive(Serialize)]

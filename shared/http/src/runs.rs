@@ -1,13 +1,10 @@
 //! Runs: start, list, show, history, signal, cancel, resume, let stand.
 
-use std::sync::Arc;
-
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, LOCATION};
 use serde::{Deserialize, Serialize};
-use stepwell::Registry;
 use stepwell_core::decide::{LetStand, Resume};
 use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{Json, Phase, Revision, RunId, SignalId, SignalName, WorkflowName};
@@ -87,13 +84,9 @@ pub(crate) async fn list(
     }
 }
 
-pub(crate) async fn show(
-    State(client): State<Client>,
-    State(registry): State<Arc<Registry>>,
-    OfRun(run): OfRun,
-) -> Result<Answer<RunView>, Problem> {
+pub(crate) async fn show(State(client): State<Client>, OfRun(run): OfRun) -> Result<Answer<RunView>, Problem> {
     let checkpoint = client.get(&run).await?;
-    let budget = registry.get(&checkpoint.workflow).map(|workflow| workflow.budget());
+    let budget = client.budget(&checkpoint.workflow);
     // Leases are compared with the machine's time, as workers do.
     Ok(Answer(RunView::load(&client, &checkpoint, budget, SystemClock.now(), Reach::Answer).await?))
 }

@@ -48,9 +48,8 @@ pub(crate) async fn serve<E: Error>(registry: Result<Registry, E>) -> Result<(),
     let registry = process::workflows(registry, &mut problems).unwrap_or_default();
     let deployment = Deployment::checked(problems).await?;
     process::warm(&*deployment.ports.store, None).await;
-    let registry = Arc::new(registry);
-    let client = Client::new(deployment.ports, Arc::clone(&registry));
-    let router = stepwell_http::router(Api { client, registry, access });
+    let client = Client::new(deployment.ports, Arc::new(registry));
+    let router = stepwell_http::router(Api { client, access });
     let served = lambda_http::run(service_fn(|request: Request| respond(router.clone(), request))).await;
     served.map_err(|error| Fatal::Runtime(error.to_string()))
 }

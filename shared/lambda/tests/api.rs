@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::Bed;
@@ -71,8 +70,7 @@ fn bed() -> Bed {
 
 async fn answer(bed: &Bed, access: Access, event: &Value) -> (StatusCode, Value) {
     let request: Request = lambda_http::request::from_str(&event.to_string()).unwrap();
-    let registry = Arc::new(Registry::new().with(Forever).with(Asking));
-    let response = respond(router(Api { client: bed.client(), registry, access }), request).await.unwrap();
+    let response = respond(router(Api { client: bed.client(), access }), request).await.unwrap();
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stepwell_core::limits::UNDO_MAX;
-use stepwell_core::mailbox::EVIDENCE;
+use stepwell_core::mailbox::take_evidence;
 use stepwell_core::{
     Amounts, ApprovalId, EffectKey, EffectRecord, Json, Outcome, Payload, RunId, SignalId, Timestamp, Usage,
 };
@@ -54,7 +54,9 @@ impl Cx {
     pub fn new(mut visiting: Visiting, host: Arc<dyn Host>) -> Self {
         let journal = std::mem::take(&mut visiting.journal);
         let mut record = StepRecord { journal, ..StepRecord::default() };
-        record.take_evidence(&visiting);
+        let Visiting { run, workflow, visit, has_spilled, letters, ledger, .. } = &visiting;
+        let is_of_visit = |told: &EffectRecord| told.is_of(run, workflow, *visit, *has_spilled);
+        record.taken = take_evidence(letters, &mut record.journal, ledger, is_of_visit);
         Self { visiting, host, keys: Keys::default(), knows_step: OnceLock::new(), record: Mutex::new(record) }
     }
 
@@ -269,29 +271,6 @@ impl Cx {
                 let text =
                     String::from_utf8(bytes).map_err(|_| HostError::Data(format!("blob {} is no text", blob.key)))?;
                 Json::from_text(text).map_err(|error| HostError::Data(format!("blob {} is no JSON: {error}", blob.key)))
-            }
-        }
-    }
-}
-
-impl StepRecord {
-    /// Takes what workers that had lost the run have still learned of its effects. Where an outcome is unknown, or nothing was
-    /// written before its worker was lost, that is the truth; what is settled already stays as it is.
-    fn take_evidence(&mut self, visiting: &Visiting) {
-        for letter in visiting.letters.iter().filter(|letter| letter.name.as_str() == EVIDENCE) {
-            self.taken.push(letter.id.clone());
-            let Payload::Inline(json) = &letter.payload else { continue };
-            let Ok(evidence) = json.parse::<EffectRecord>() else { continue };
-            let known = self.journal.iter().chain(&visiting.ledger).find(|known| known.key == evidence.key);
-            let Visiting { run, workflow, visit, has_spilled, .. } = visiting;
-            let is_news =
-                known.map_or_else(|| evidence.is_of(run, workflow, *visit, *has_spilled), EffectRecord::is_unknown);
-            if is_news {
-                // In its place: effects are taken back in the order in which they were made.
-                match self.journal.iter().position(|known| known.key == evidence.key) {
-                    Some(at) => self.journal[at] = evidence,
-                    None => self.journal.push(evidence),
-                }
             }
         }
     }

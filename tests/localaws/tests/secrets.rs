@@ -68,9 +68,8 @@ async fn pages(ports: Ports) -> Written {
     let query = ListQuery { limit: 100, ..ListQuery::default() };
     let runs = ports.store.list(&query).await.unwrap().items;
     let access = Access::from_text(&format!("ann={}", Digest::of(KEY.as_bytes()))).unwrap();
-    let registry = Arc::new(leaks::registry());
-    let client = Client::new(ports, Arc::clone(&registry));
-    let router = stepwell_http::router(Api { client, registry, access });
+    let client = Client::new(ports, Arc::new(leaks::registry()));
+    let router = stepwell_http::router(Api { client, access });
     let mut found = Vec::new();
     let of_runs =
         runs.iter().flat_map(|run| ["", "/history", "/approvals"].map(|part| format!("/v1/runs/{}{part}", run.run)));

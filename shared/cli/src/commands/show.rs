@@ -1,6 +1,5 @@
 //! `stepwell show`: one run, and what has happened to it.
 
-use stepwell::Registry;
 use stepwell_core::Revision;
 use stepwell_http::view::EntryView;
 use stepwell_samples::Outside;
@@ -14,12 +13,11 @@ use crate::workflows::Workflows;
 
 pub(super) async fn run(cli: &Cli, args: &args::Show, workflows: &Workflows, out: Output) -> Result<Exit, CliError> {
     let backend = Backend::open_existing(cli).await?;
-    let client = backend.client(Registry::new());
+    // The workflows are asked what they may spend; nothing outside is called.
+    let client = backend.client(workflows.registry(&Outside::default())?);
     let run = client.get(&args.run).await?;
     let history = if args.history { Some(client.history(&args.run, Revision(0)).await?) } else { None };
-    // The workflows are asked what they may spend; nothing outside is called.
-    let registry = workflows.registry(&Outside::default())?;
-    let budget = registry.get(&run.workflow).map(|workflow| workflow.budget());
+    let budget = client.budget(&run.workflow);
     let mut view = ShownRun::load(&client, &run, budget, now(), backend.flag()).await?;
     view.history = history.as_deref().map(|entries| entries.iter().map(EntryView::from).collect());
     if args.state {

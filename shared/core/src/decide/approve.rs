@@ -97,9 +97,8 @@ pub fn approve(current: &Checkpoint, act: &Approve, now: Timestamp) -> Result<Ap
         return Err(ApproveRefused::Ended(phase));
     }
     let approvals = &current.progress.approvals;
-    let at = approvals.iter().position(|approval| approval.id == act.approval);
-    let (at, approval) =
-        at.and_then(|at| Some((at, approvals.get(at)?))).ok_or_else(|| ApproveRefused::NoSuch(act.approval.clone()))?;
+    let found = approvals.iter().enumerate().find(|(_, approval)| approval.id == act.approval);
+    let (at, approval) = found.ok_or_else(|| ApproveRefused::NoSuch(act.approval.clone()))?;
     if !approval.may_decide(&act.reviewer, now) {
         let (id, who, by) = (approval.id.clone(), act.reviewer.name.clone(), approval.deciders(now));
         return Err(ApproveRefused::NoAuthority { id, who, by });
@@ -125,8 +124,7 @@ pub fn approve(current: &Checkpoint, act: &Approve, now: Timestamp) -> Result<Ap
     let waits_for_it = matches!(status, Status::Waiting(wait) if wait.approval.as_ref() == Some(&id));
     let send = if waits_for_it && decided {
         draft.become_status(Status::Running, &step)?;
-        draft.progress.ticket = draft.progress.ticket.next();
-        Some(Send { ticket: draft.progress.ticket, delay: Duration::ZERO })
+        Some(draft.next_message())
     } else {
         None
     };
@@ -145,16 +143,16 @@ fn may_answer(approval: &Approval, now: Timestamp) -> Result<(), ApproveRefused>
             None => Err(ApproveRefused::NoSuch(id)),
         },
         // What was given and not used in time was decided all the same.
-        Standing::Expired { at } => match approval.answers.first().filter(|last| was_decided(approval, last)) {
+        Standing::Expired { at } => match approval.answers.first().filter(|first| was_decided(approval, first)) {
             Some(first) => Err(ApproveRefused::Decided { id, first: first.clone() }),
             None => Err(ApproveRefused::Expired { id, at }),
         },
     }
 }
 
-/// Whether the last answer has decided it.
-fn was_decided(approval: &Approval, last: &Answer) -> bool {
-    approval.standing(last.at) != Standing::Open
+/// Whether it was decided at the time of an answer, those that came later counted in.
+fn was_decided(approval: &Approval, answer: &Answer) -> bool {
+    approval.standing(answer.at) != Standing::Open
 }
 
 /// Who allowed what, on which parameters: for the history, which outlives the record.

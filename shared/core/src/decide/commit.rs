@@ -17,7 +17,7 @@ use crate::mailbox::EVIDENCE;
 use crate::policy::{GiveUp, Retry, RetryPolicy};
 use crate::status::{Failure, FailureKind, ParkReason, Status, Wait};
 use crate::time::{Timestamp, millis};
-use crate::undo::stacked;
+use crate::undo::put_on;
 use crate::write::{Commit, LogAppend};
 
 /// One attempt of a step, as its worker saw it.
@@ -102,7 +102,7 @@ pub enum StepOutcome {
 pub fn commit(held: &Checkpoint, end: StepEnd, rules: Rules, moment: Moment, go_on: bool) -> Result<Decision, Illegal> {
     let ended = Ended { held, end, now: moment.now };
     let undoing = held.progress.undoing.is_some();
-    if held.cancel.is_some() && !undoing {
+    if held.is_to_end() {
         return ended.cancelled(moment.random);
     }
     match ended.end.outcome.clone() {
@@ -344,7 +344,7 @@ pub(super) fn fold(progress: &mut Progress, effects: &[EffectRecord]) {
     count_settled(progress, effects);
     // What takes effects back is not taken back itself.
     if progress.undoing.is_none() {
-        progress.undo = stacked(&progress.undo, effects);
+        put_on(&mut progress.undo, effects);
     }
     for record in effects {
         // What may have happened stays with the run, key or not: until it is settled, or listed as signed off. Of a read that may
@@ -380,11 +380,19 @@ pub(super) fn spill(commit: &mut Commit) {
     }
 }
 
-/// Effects that may have happened. What the last visit knows of one is newer than what the ledger says.
-pub(super) fn open_effects<'a>(
+/// Effects that the run knows of, each once: what the last visit knows of one is newer than what the ledger says.
+pub(super) fn known_effects<'a>(
     ledger: &'a [EffectRecord],
     last: &'a [EffectRecord],
 ) -> impl Iterator<Item = &'a EffectRecord> {
     let earlier = ledger.iter().filter(|old| last.iter().all(|new| new.key != old.key));
-    last.iter().chain(earlier).filter(|record| record.is_open())
+    last.iter().chain(earlier)
+}
+
+/// Those that may have happened.
+pub(super) fn open_effects<'a>(
+    ledger: &'a [EffectRecord],
+    last: &'a [EffectRecord],
+) -> impl Iterator<Item = &'a EffectRecord> {
+    known_effects(ledger, last).filter(|record| record.is_open())
 }

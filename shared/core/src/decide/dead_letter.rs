@@ -84,7 +84,7 @@ fn is_stuck(current: &Checkpoint, message: &Message, now: Timestamp) -> bool {
         | Status::Failed { .. }
         | Status::Cancelled { .. } => false,
     };
-    let is_to_end = current.cancel.is_some() && current.progress.undoing.is_none() && !super::ending::can_ask(current);
+    let is_to_end = current.is_to_end() && !super::ending::can_ask(current);
     status.is_live() && current.progress.ticket == message.ticket && !current.is_leased(now) && !is_to_end && !waits_on
 }
 

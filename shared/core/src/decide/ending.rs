@@ -15,15 +15,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commit::{Ended, StepEnd, StepOutcome, count_settled, open_effects, spill};
+use super::commit::{Ended, StepEnd, StepOutcome, count_settled, known_effects, open_effects, spill};
 use super::{Decision, Draft, Illegal, Rules, Send, Then};
 use crate::checkpoint::{Checkpoint, Place, Progress, Usage, Visit};
 use crate::effect::{Class, EffectRecord, Outcome};
 use crate::history::{EntryKind, More};
 use crate::ids::SignalId;
-use crate::json::Payload;
 use crate::limits::LEDGER_RECORDS_MAX;
-use crate::mailbox::{EVIDENCE, Letter};
+use crate::mailbox::{EVIDENCE, Letter, take_evidence};
 use crate::status::{Certificate, Failure, FailureKind, ParkReason, Phase, Status};
 use crate::time::Timestamp;
 use crate::undo::{Cause, CertifiedEffect, Undo, Undoing, stacked};
@@ -66,31 +65,12 @@ fn at_rest(held: &Checkpoint, outcome: StepOutcome, now: Timestamp) -> Ended<'_>
     Ended { held, end: StepEnd { step, version, outcome, effects, consumed, appends, logs, used, took, note }, now }
 }
 
-/// The effects with what late evidence says of them, and the letters that say it: no step runs that would read them. Where an outcome
-/// is unknown, or nothing was written before its worker was lost, that is the truth.
+/// The effects with what late evidence says of them, and the letters that say it: no step runs that would read them.
 pub(super) fn with_evidence(held: &Checkpoint, effects: &[EffectRecord]) -> (Vec<EffectRecord>, Vec<SignalId>) {
-    let (mut effects, mut read) = (effects.to_vec(), Vec::new());
-    for letter in held.mailbox.letters.iter().filter(|letter| letter.name.as_str() == EVIDENCE) {
-        read.push(letter.id.clone());
-        let Payload::Inline(json) = &letter.payload else { continue };
-        let Ok(told) = json.parse::<EffectRecord>() else { continue };
-        match effects.iter().position(|known| known.key == told.key) {
-            // In its place: what came before it and after it is taken back in that order.
-            Some(at) if effects[at].is_unknown() => effects[at] = told,
-            Some(_) => {}
-            None => {
-                let Progress { ledger, spilled, visit, .. } = &held.progress;
-                let earlier = ledger.iter().find(|known| known.key == told.key);
-                let is_news = earlier.map_or_else(
-                    || told.is_of(&held.run, &held.workflow, *visit, *spilled > 0),
-                    EffectRecord::is_unknown,
-                );
-                if is_news {
-                    effects.push(told);
-                }
-            }
-        }
-    }
+    let mut effects = effects.to_vec();
+    let Progress { ledger, spilled, visit, .. } = &held.progress;
+    let is_of_visit = |told: &EffectRecord| told.is_of(&held.run, &held.workflow, *visit, *spilled > 0);
+    let read = take_evidence(&held.mailbox.letters, &mut effects, ledger, is_of_visit);
     (effects, read)
 }
 
@@ -150,9 +130,8 @@ impl Ended<'_> {
         let mut draft = self.draft();
         let note = self.held.cancel.as_ref().map(|cancel| super::by(&cancel.by, cancel.why.as_deref()));
         let step = place.as_ref().map_or_else(|| draft.progress.place.step(), Place::step);
-        let earlier = draft.progress.ledger.iter().filter(|old| self.end.effects.iter().all(|new| new.key != old.key));
-        let never_sent = self.end.effects.iter().chain(earlier).filter(|record| is_never_sent(record));
-        let never_sent = never_sent.map(CertifiedEffect::from).collect();
+        let known = known_effects(&draft.progress.ledger, &self.end.effects);
+        let never_sent = known.filter(|record| is_never_sent(record)).map(CertifiedEffect::from).collect();
         let lost_attempt = match (step_is_over, &self.held.hold.lease) {
             (true, _) => None,
             (false, Some(_)) => self.held.crashed_since(),
@@ -294,9 +273,8 @@ fn is_never_sent(record: &EffectRecord) -> bool {
 
 /// What is known of a run's effects at its end.
 fn certificate(progress: &Progress, undoing: &Undoing) -> Certificate {
-    let later = |record: &&EffectRecord| progress.journal.iter().all(|newer| newer.key != record.key);
-    let all = progress.journal.iter().chain(progress.ledger.iter().filter(later));
-    let uncertain = all.filter(|record| record.is_unknown() && record.class.acts());
+    let known = known_effects(&progress.ledger, &progress.journal);
+    let uncertain = known.filter(|record| record.is_unknown() && record.class.acts());
     Certificate {
         confirmed: progress.usage.effects_confirmed,
         failed: progress.usage.effects_failed,
@@ -312,8 +290,8 @@ fn certificate(progress: &Progress, undoing: &Undoing) -> Certificate {
 /// Ends a parked run whose cancellation was asked for: no worker will take it up by itself. `None` when it is not parked, nobody has
 /// asked, or something has to be settled by a person first.
 pub fn cancel_parked(current: &Checkpoint, now: Timestamp) -> Result<Option<(Amend, Option<Send>)>, Illegal> {
-    let Progress { status, undoing, journal, ledger, .. } = &current.progress;
-    if !matches!(status, Status::Parked { .. }) || current.cancel.is_none() || undoing.is_some() {
+    let Progress { status, journal, ledger, .. } = &current.progress;
+    if !matches!(status, Status::Parked { .. }) || !current.is_to_end() {
         return Ok(None);
     }
     let (effects, _) = with_evidence(current, journal);
@@ -331,8 +309,7 @@ pub fn cancel_parked(current: &Checkpoint, now: Timestamp) -> Result<Option<(Ame
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note, ..More::default() });
     draft.progress.trouble = None;
     draft.progress.spent.cut_wait = None;
-    draft.progress.ticket = draft.progress.ticket.next();
-    let send = Send { ticket: draft.progress.ticket, delay: Duration::ZERO };
+    let send = draft.next_message();
     Ok(Some((draft.into_amend(), Some(send))))
 }
 

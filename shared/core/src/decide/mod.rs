@@ -201,6 +201,12 @@ impl<'a> Draft<'a> {
         Decision { commit: self.into_commit(None, None), then: Then::Ended }
     }
 
+    /// Raises the ticket: the message that lets the run go on now.
+    fn next_message(&mut self) -> Send {
+        self.progress.ticket = self.progress.ticket.next();
+        Send { ticket: self.progress.ticket, delay: Duration::ZERO }
+    }
+
     /// For a run that nobody holds. What a crashed attempt may have done stays open.
     fn into_amend(mut self) -> Amend {
         self.progress.spent.attempts = self.before.attempts();

@@ -91,8 +91,7 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
     }
     let step = current.progress.place.step();
     let mut draft = Draft::new(current, now);
-    let is_to_end = current.cancel.is_some() && current.progress.undoing.is_none();
-    let settled = settle(&mut draft.progress, act, is_to_end, now).unwrap_or(named);
+    let settled = settle(&mut draft.progress, act, current.is_to_end(), now).unwrap_or(named);
     let note = Some(alloc::format!("{} {}", act.resolution.as_str(), super::by(&act.by, Some(&act.why))));
     draft.record(
         step.clone(),
@@ -112,7 +111,7 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
                 | ParkReason::Budget(_)
                 | ParkReason::Undo { .. },
             ..
-        } => current.cancel.is_some() && current.progress.undoing.is_none(),
+        } => current.is_to_end(),
         Status::Created
         | Status::Running
         | Status::Waiting(_)
@@ -124,8 +123,7 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
     let send = if waits_for_it && !others_open {
         draft.become_status(Status::Running, &step)?;
         draft.progress.trouble = None;
-        draft.progress.ticket = draft.progress.ticket.next();
-        Some(Send { ticket: draft.progress.ticket, delay: Duration::ZERO })
+        Some(draft.next_message())
     } else {
         None
     };

@@ -96,8 +96,7 @@ fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Sen
     draft.become_status(status, &step)?;
     draft.record(step, EntryKind::Resumed, Duration::ZERO, More { note: Some(note.into()), ..More::default() });
     draft.progress.trouble = None;
-    draft.progress.ticket = draft.progress.ticket.next();
-    let send = Send { ticket: draft.progress.ticket, delay: Duration::ZERO };
+    let send = draft.next_message();
     Ok((draft.into_amend(), send))
 }
 

@@ -28,7 +28,7 @@ pub fn turn(held: &Checkpoint, budget: &Budget, rules: Rules, now: Timestamp) ->
     let progress = &held.progress;
     let undoing = progress.undoing.is_some();
     let is_poison = held.hold.acquires > rules.acquires_max;
-    if held.cancel.is_some() && !undoing {
+    if held.is_to_end() {
         if is_poison || !super::ending::can_ask(held) {
             return write(super::ending::cancelled(held, now)?);
         }

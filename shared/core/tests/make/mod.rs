@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+pub(crate) mod steps;
+
 use core::time::Duration;
 
 use serde_json::json;

@@ -154,9 +154,8 @@ impl Bed {
             ids: Arc::new(SeededIds::new(1)),
         };
         let till = Till::default();
-        let registry = registry(&till);
-        let client = Client::new(ports.clone(), Arc::clone(&registry));
-        let app = stepwell_http::router(Api { client, registry, access });
+        let client = Client::new(ports.clone(), registry(&till));
+        let app = stepwell_http::router(Api { client, access });
         Self { memory, ports, gate, app, till }
     }
 
