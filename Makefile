@@ -50,7 +50,7 @@ AWS_CLI := -p stepwell-cli --features stepwell-cli/aws
 AWS_EFFECTS := -p stepwell-effects --features stepwell-effects/sqs,stepwell-effects/s3
 # All of them, for the docs: without a feature that crate is empty.
 EFFECTS := stepwell-effects/http,stepwell-effects/smtp,stepwell-effects/sqs,stepwell-effects/s3
-AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e
+AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e stepwell-api-suite
 # What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
 AWS := $(TARGET)/aws
 AWS_RUNS = ps -o args= -p "$$(cat $(AWS)/pid 2>/dev/null || echo 0)" 2>/dev/null | grep -q stepwell-localaws
@@ -66,6 +66,18 @@ CFN_LINT := $(abspath $(TARGET)/tools/cfn-lint-$(CFN_LINT_VERSION))/bin/cfn-lint
 ZIG_VERSION := 0.17.1
 export STEPWELL_AWSCLI ?= $(AWSCLI_BUILT)
 NEEDS_AWSCLI := $(filter $(AWSCLI_BUILT),$(STEPWELL_AWSCLI))
+# The suites over HTTP. What tries the API comes from PyPI; what drives a browser, and what looks for barriers in a page, come
+# from npm. The browser is the machine's own: nobody's build of one is downloaded.
+SCHEMATHESIS_VERSION := 4.32.5
+PLAYWRIGHT_VERSION := 1.65.1
+AXE_VERSION := 4.14.1
+SCHEMATHESIS_BUILT := $(abspath $(TARGET)/tools/schemathesis-$(SCHEMATHESIS_VERSION))/bin/schemathesis
+export STEPWELL_SCHEMATHESIS ?= $(SCHEMATHESIS_BUILT)
+BROWSER_TOOLS := $(abspath $(TARGET)/tools/browser-$(PLAYWRIGHT_VERSION)-$(AXE_VERSION))
+export STEPWELL_BROWSER_TOOLS ?= $(BROWSER_TOOLS)
+NEEDS_BROWSER_TOOLS := $(if $(filter $(BROWSER_TOOLS),$(STEPWELL_BROWSER_TOOLS)),$(BROWSER_TOOLS)/installed)
+export STEPWELL_CHROMIUM ?= /usr/bin/chromium
+
 # What functions are built for, and more parameters of the stack: `make deploy STAGE=dev PARAMS="RunnerMemory=512"`.
 ARCH ?= x86_64
 RUST_ARCH = $(or $(and $(filter x86_64,$(ARCH)),x86_64),$(and $(filter arm64,$(ARCH)),aarch64),$(error ARCH is x86_64 or arm64, not $(ARCH)))
@@ -76,11 +88,11 @@ STACK = stepwell-$(or $(STAGE),$(error say which stage: make $@ STAGE=dev))
 
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash test test-aws e2e aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
+.PHONY: help run crash dev test test-aws test-api test-console e2e aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
-	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z0-9-]+:.*## / { printf "  %s%-9s%s %s\n", on, $$1, off, $$2 }' Makefile
+	awk -F ':.*## ' -v on="$$on" -v off="$$off" '/^[a-z0-9-]+:.*## / { printf "  %s%-12s%s %s\n", on, $$1, off, $$2 }' Makefile
 
 run: $(PROGRAM) ## Build the program and start its demonstration (ARGS="…" is passed on)
 	@$(SAY) "building what changed and starting the demonstration"
@@ -89,6 +101,12 @@ run: $(PROGRAM) ## Build the program and start its demonstration (ARGS="…" is 
 crash: $(PROGRAM) ## The demonstration with its worker killed half-way: it must recover by itself
 	@$(SAY) "building what changed and starting the demonstration with a crash"
 	@$(RUN) -p stepwell-cli -- demo --crash $(ARGS)
+
+# Its last process is the program itself, so that Ctrl-C and SIGTERM reach it.
+dev: $(PROGRAM) ## The API, the console and a worker on this machine, with a demo to try them on (ARGS="…" is passed on)
+	@$(SAY) "building what changed and starting; Ctrl-C stops it"
+	@cargo build -q $(LOCKED) -p stepwell-cli
+	@exec $(PROGRAM) dev $(ARGS)
 
 test: ## Everyday tests and the examples in the docs; the last line counts them
 	@$(SAY) "running every test but the chaos and the AWS suites, and the examples in the docs"
@@ -102,6 +120,22 @@ chaos: ## Real processes, really killed, until every run has ended well
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
 	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS) --no-fail-fast $(LOCKED) $(ARGS)
+
+# The program and the function as they are, one after the other: a build with AWS in between would put another program in place.
+test-api: | $(sort $(NEEDS_ministack)) $(filter $(SCHEMATHESIS_BUILT),$(STEPWELL_SCHEMATHESIS)) ## The API tried with made-up requests, against its own description: embedded, and behind Lambda's events
+	@$(SAY) "building the program and the api function (first time: the AWS SDK is built, some minutes)"
+	@cargo build -q $(LOCKED) -p stepwell-cli
+	@cargo build -q $(LOCKED) -p api -p stepwell-api-suite
+	@$(SAY) "trying the API with made-up requests"
+	@$(RUN) -p stepwell-api-suite -- $(ARGS)
+
+test-console: | $(NEEDS_BROWSER_TOOLS) ## The console in a real browser: the whole of a run's life, barriers, phone, dark and light
+	@command -v node >/dev/null || { $(SAY) "the browser is driven by Node, and this machine has none. On Debian: apt-get install nodejs"; exit 1; }
+	@[ -x "$(STEPWELL_CHROMIUM)" ] || { \
+		$(SAY) "there is no Chromium at $(STEPWELL_CHROMIUM). On Debian: apt-get install chromium. Elsewhere name it in STEPWELL_CHROMIUM."; exit 1; }
+	@$(SAY) "building what changed, and driving the console in a browser"
+	@cargo build -q $(LOCKED) -p stepwell-cli -p stepwell-console-suite
+	@$(RUN) -p stepwell-console-suite -- $(ARGS)
 
 e2e: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) $(NEEDS_AWSCLI) ## The template deployed to emulators with the built functions, driven and killed from outside
 	@$(MAKE) build
@@ -232,6 +266,19 @@ $(AWSCLI_BUILT):
 $(CFN_LINT):
 	@$(SAY) "installing cfn-lint, which checks the template, into $(TARGET)/tools (once)"
 	$(call from_pypi,cfn-lint==$(CFN_LINT_VERSION))
+
+$(SCHEMATHESIS_BUILT):
+	@$(SAY) "installing Schemathesis $(SCHEMATHESIS_VERSION), which tries the API, into $(TARGET)/tools (once)"
+	$(call from_pypi,schemathesis==$(SCHEMATHESIS_VERSION))
+
+# No script of a package is run, and no browser downloaded. The mark comes last, so it is there when all is.
+$(BROWSER_TOOLS)/installed:
+	@command -v npm >/dev/null || { $(SAY) "what drives the browser is installed by npm, and this machine has none. On Debian: apt-get install npm"; exit 1; }
+	@$(SAY) "installing playwright-core $(PLAYWRIGHT_VERSION) and axe-core $(AXE_VERSION), which drive and check pages, into $(TARGET)/tools (once)"
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm install --silent --no-save --no-package-lock --ignore-scripts --no-audit --no-fund \
+		--prefix $(@D) playwright-core@$(PLAYWRIGHT_VERSION) axe-core@$(AXE_VERSION)
+	@touch $@
 
 # Installs packages into a Python environment of their own, around the program that the target names. A folder that is half
 # filled must not look installed.

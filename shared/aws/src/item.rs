@@ -12,7 +12,7 @@ use stepwell_core::{
     Checkpoint, Digest, EffectKey, Fence, Hold, Lease, Letter, Mailbox, MailboxSeq, Phase, Progress, RunId, SignalId,
     Status, Timestamp, WorkerId, WorkflowName, WriteId,
 };
-use stepwell_ports::StoreError;
+use stepwell_ports::{Claimant, StoreError};
 
 use crate::keys;
 
@@ -236,14 +236,14 @@ pub(crate) fn decode(run: &RunId, item: &Item) -> Result<Checkpoint, StoreError>
 }
 
 /// Reads who owns an effect's key.
-pub(crate) fn owner(key: &EffectKey, item: &Item) -> Result<RunId, StoreError> {
+pub(crate) fn owner(key: &EffectKey, item: &Item) -> Result<Claimant, StoreError> {
     let damaged = |what: String| StoreError::Damaged(format!("the claim of {key}: {what}"));
     let format = item.get(name::FORMAT).and_then(|value| value.as_n().ok()?.parse::<u16>().ok());
     let format = format.ok_or_else(|| damaged(format!("attribute {:?} is no format", name::FORMAT)))?;
     if format > FORMAT {
         return Err(damaged(format!("it has format {format}, this code reads up to {FORMAT}: deploy the newer code")));
     }
-    let owner = item.get(name::OWNER).and_then(|value| RunId::new(value.as_s().ok()?).ok());
+    let owner = item.get(name::OWNER).and_then(|value| Claimant::parse(value.as_s().ok()?));
     owner.ok_or_else(|| damaged(format!("attribute {:?} is no run id", name::OWNER)))
 }
 

@@ -98,17 +98,22 @@ pub(crate) async fn due(
 /// One page of runs.
 pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
     check_limit(query.limit)?;
-    let asked = asked(query);
+    let asked = query.conditions();
     let place = |token: &String| {
         let place = token.strip_prefix(&asked).filter(|place| keys::parse_place(place).is_some());
         place.map(str::to_owned).ok_or_else(|| unknown_token(token))
+    };
+    let last = match query.started_before {
+        Some(Timestamp(0)) => return Ok(Page { items: Vec::new(), next: None }),
+        Some(Timestamp(before)) => format!("{:016x}{LAST}", before - 1),
+        None => LAST.to_owned(),
     };
     let scan = Scan {
         index: keys::LIST_INDEX,
         key: (name::LIST_SHARD, name::LIST_PLACE),
         shards: keys::list_shards(query.phase),
-        first: FIRST.to_owned(),
-        last: LAST.to_owned(),
+        first: query.started_from.map_or_else(|| FIRST.to_owned(), |from| format!("{:016x}", from.0)),
+        last,
         forward: false,
         workflow: query.workflow.as_ref(),
     };
@@ -124,12 +129,6 @@ pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSum
     let after = query.after.as_ref().map(place).transpose()?;
     let page = pages(table, scan, after, query.limit, show).await?;
     Ok(Page { items: page.items, next: page.next.map(|place| asked + &place) })
-}
-
-/// What tokens of this query are good for.
-fn asked(query: &ListQuery) -> String {
-    let workflow = query.workflow.as_ref().map_or("", WorkflowName::as_str);
-    format!("{workflow}/{}/", query.phase.map_or("", Phase::as_str))
 }
 
 /// Reads keys until a page is full or nothing is left.

@@ -147,11 +147,11 @@ pub(crate) fn claim(claim: &Claim) -> Update {
     let mut update = Update::default();
     let format = update.value(u64::from(FORMAT));
     update.when(format!("(attribute_not_exists({v}) OR {v} <= {format})", v = name::FORMAT));
-    let run = update.value(claim.run.as_str());
+    let run = update.value(claim.by.to_string());
     let (nobody, owner) = (format!("attribute_not_exists({})", name::PARTITION), name::OWNER);
     let ours = match &claim.instead_of {
         None => format!("{owner} = {run}"),
-        Some(from) => format!("{owner} IN ({run}, {})", update.value(from.as_str())),
+        Some(from) => format!("{owner} IN ({run}, {})", update.value(from.to_string())),
     };
     update.when(format!("({nobody} OR {ours})"));
     update.set_to(name::FORMAT, &format);
@@ -201,8 +201,11 @@ fn ends_a_visit(progress: &Progress) -> bool {
         | EntryKind::Undoing
         | EntryKind::Undone
         | EntryKind::LetStand
+        | EntryKind::Moved
         | EntryKind::Completed => true,
         EntryKind::LookedUp
+        | EntryKind::Edited
+        | EntryKind::Reopened
         | EntryKind::Intended
         | EntryKind::Retried
         | EntryKind::Parked

@@ -1,6 +1,8 @@
 //! The arguments of the program.
 
 mod approval;
+mod dev;
+mod repair;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +12,12 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use stepwell_core::limits::{MESSAGE_DELAY_MAX, PAGE_MAX};
-use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, WorkflowName};
+use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, Timestamp, WorkflowName};
 use stepwell_samples::Outside;
 
 pub(crate) use self::approval::{Answer, Approvals, Approve, LetStand, Reject};
+pub(crate) use self::dev::Dev;
+pub(crate) use self::repair::{Because, Discard, Edit, Link, MoveTo, Pause, Retry, StateOf, Stated};
 use crate::program;
 use crate::workflows::Workflows;
 
@@ -63,7 +67,7 @@ impl Cli {
     fn command_for(workflows: &Workflows) -> clap::Command {
         let command = Self::command().name(program::name());
         if workflows.are_samples() {
-            return command;
+            return command.mut_subcommand("dev", |dev| dev.after_long_help(dev::inputs()));
         }
         let without_urls = |command: clap::Command| {
             ["vendors_url", "mail_url", "shop_url"]
@@ -75,6 +79,11 @@ impl Cli {
             .mut_arg("data", |data| data.help("Folder that holds the runs [default: .stepwell]"))
             .mut_subcommand("demo", |demo| demo.hide(true))
             .mut_subcommand("outside", |outside| outside.hide(true))
+            .mut_subcommand("dev", |dev| {
+                dev.mut_arg("no_demo", |demo| demo.hide(true)).mut_arg("roles", |role| {
+                    role.help("A role that they have; give it again for each role [default: admin]")
+                })
+            })
             .mut_subcommand("worker", without_urls)
             .mut_subcommand("start", without_urls)
     }
@@ -84,6 +93,11 @@ impl Cli {
 pub(crate) enum Command {
     /// Show a run from start to end, with a worker process of its own
     Demo(Demo),
+    /// Serve the API and the console on this machine, with a worker, until told to stop
+    ///
+    /// One process on the folder of runs: API and console on 127.0.0.1, a worker with its sweep, what the samples call, and some runs to
+    /// try them on. Everybody who reaches this machine's loopback is taken for --as, without a key: it is made for one person's machine
+    Dev(Dev),
     /// Work on runs until told to stop (Ctrl-C or SIGTERM; a second one stops at once)
     Worker(Worker),
     /// Start a run
@@ -96,18 +110,43 @@ pub(crate) enum Command {
     Signal(Signal),
     /// Ask for the end of a run
     Cancel(Cancel),
-    /// Let a parked run go on
+    /// Ask a run to stand still
+    ///
+    /// At once when nobody works on it, else when its step has ended. It is parked then, until `resume`; meanwhile it can be repaired
+    Pause(Pause),
+    /// Let a parked run go on, one that was paused too
     ///
     /// It goes on where it stands. One that has spent its budget may spend as much again; one that has reached its limit of steps
     /// may make as many again; a compensation that was refused is asked for again; what is idempotent and may have happened is
     /// called again under its key. Anything else that may have happened needs `resolve`, and what cannot be taken back `let-stand`
     Resume(Resume),
+    /// Let a failed run go on where it has failed
+    ///
+    /// For when what it failed of is mended outside. Nothing that it has done may have been taken back
+    Retry(Retry),
+    /// Change what a parked or failed run knows, with a JSON patch; it is parked then
+    Edit(Edit),
+    /// Move a parked or failed run to another step; it is parked then, and `resume` runs that step
+    ///
+    /// Effects that may have happened have to be settled first. What it knows stays as it is: `edit` changes that
+    Move(MoveTo),
+    /// Give a parked run up: it ends as failed, and what it has done stands
+    ///
+    /// Nothing is taken back: `cancel` does that. Effects that may have happened have to be settled first
+    Discard(Discard),
+    /// Show what a run knew after a revision, and what that changed
+    State(StateOf),
     /// List what somebody has to decide: approvals that are open
     Approvals(Approvals),
     /// Allow what a run asks for, once and with exactly these parameters
     Approve(Approve),
     /// Refuse what a run asks for
     Reject(Reject),
+    /// Make a link by which a person without an account answers an approval
+    ///
+    /// Signed with a key of `STEPWELL_LINK_KEYS`, which the API that serves the link has too. Opening it changes nothing: the
+    /// person confirms. For approvals alone whose workflow allows it
+    Link(Link),
     /// Let an effect stand that could not be taken back, and the run go on to its end
     LetStand(LetStand),
     /// List effects that may have happened: somebody has to find out
@@ -120,7 +159,7 @@ pub(crate) enum Command {
     Doctor,
     /// List the workflows that this program knows
     Workflows,
-    /// Serve the vendors' pages, the mail API and the shop that competitive-brief and refund call, until told to stop
+    /// Serve the vendors' pages, the mail API and the shop with its carrier that the samples call, until told to stop
     Outside(OutsidePorts),
 }
 
@@ -181,6 +220,12 @@ pub(crate) struct List {
     /// Only runs that stand so
     #[arg(long, value_name = "STATUS", value_parser = stored_phase())]
     pub(crate) status: Option<Phase>,
+    /// Only runs that were started at this time or later: such as 2026-11-30 or 2026-11-30T14:05:00Z
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) from: Option<Timestamp>,
+    /// Only runs that were started before this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) before: Option<Timestamp>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = page)]
     pub(crate) limit: usize,
@@ -376,6 +421,13 @@ fn page(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A point in time: RFC 3339, or a date, which stands for its first moment in UTC.
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    let time: Option<jiff::Timestamp> = text.parse().ok().or_else(|| format!("{text}T00:00:00Z").parse().ok());
+    let time = time.ok_or("give a time such as 2026-11-30T14:05:00Z, or a date such as 2026-11-30")?;
+    u64::try_from(time.as_millisecond()).map(Timestamp).map_err(|_| "no run was started before 1970")
+}
+
 /// A time such as `500ms`, `30s` or `1m 30s`.
 fn duration(text: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration = text.parse().map_err(|_| "give a time such as 500ms, 30s or 2m".to_owned())?;
@@ -433,6 +485,9 @@ mod tests {
         assert!(duration("-1s").is_err());
         assert!(lease("499ms").is_err() && lease("16m").is_err());
         assert_eq!(lease("15m"), Ok(MESSAGE_DELAY_MAX));
+        assert_eq!(time("1970-01-02"), Ok(Timestamp(86_400_000)));
+        assert_eq!(time("1970-01-01T01:00:00.5+01:00"), Ok(Timestamp(500)));
+        assert!(time("yesterday").is_err() && time("1969-12-31").is_err() && time("2026-13-01").is_err());
         assert!(page("0").is_err() && page("1001").is_err());
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use stepwell_core::limits::VALUE_BYTES_MAX;
+use stepwell_core::link::LinkKeysError;
 use stepwell_engine::{ClientError, EngineError, Remedy};
 use stepwell_http::view::AnswerView;
 use stepwell_local::OpenError;
@@ -53,10 +54,12 @@ pub(crate) enum CliError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     World(#[from] WorldError),
+    #[error("STEPWELL_LINK_KEYS: {0}")]
+    LinkKeys(#[from] LinkKeysError),
     #[error("{0}; no --input was given")]
     NoInput(ClientError),
     #[error("{error}; {hint}")]
-    NotAnswered { error: ClientError, hint: String },
+    Refused { error: ClientError, hint: String },
     #[error("{what} is not JSON: {problem}; quote it for the shell, as in '{{\"name\": \"Ada\"}}'")]
     NotJson { what: String, problem: String },
     #[error("{what} cannot be read: {source}; check the path")]
@@ -77,6 +80,8 @@ pub(crate) enum CliError {
     NotHere(&'static str),
     #[error("`{0}` plays on this machine alone; leave --aws out")]
     OnlyHere(&'static str),
+    #[error("no link can be made: {0}")]
+    NoLinks(String),
     #[error("dead letters cannot be shown: {0}")]
     NoLetters(String),
     #[error("{why}")]
@@ -93,7 +98,7 @@ impl CliError {
     /// A short code for scripts and docs.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
-            Self::Client(error) | Self::NoInput(error) | Self::NotAnswered { error, .. } => error.code(),
+            Self::Client(error) | Self::NoInput(error) | Self::Refused { error, .. } => error.code(),
             Self::Engine(EngineError::Registry(_)) => "bad-registry",
             Self::Open(OpenError::Missing { .. }) => "no-folder",
             Self::Open(OpenError::Folder { .. }) => "bad-folder",
@@ -105,6 +110,7 @@ impl CliError {
             Self::Setup(SetupError::Client(_)) | Self::System { .. } => "system",
             Self::World(WorldError::PortInUse { .. }) => "port-in-use",
             Self::World(WorldError::Bind { .. }) => "bad-port",
+            Self::LinkKeys(_) => "bad-link-keys",
             Self::NotJson { .. } => "not-json",
             Self::Unreadable { .. } => "unreadable",
             Self::TooLarge { .. } => "too-large",
@@ -113,6 +119,7 @@ impl CliError {
             Self::Demo(_) => "demo",
             Self::NotHere(_) => "not-here",
             Self::OnlyHere(_) => "only-here",
+            Self::NoLinks(_) => "no-links",
             Self::NoLetters(_) => "no-letters",
             Self::Stack { code, .. } => code,
         }
@@ -121,15 +128,17 @@ impl CliError {
     /// What can be done about it.
     pub(crate) fn remedy(&self) -> Remedy {
         match self {
-            Self::Client(error) | Self::NoInput(error) | Self::NotAnswered { error, .. } => error.remedy(),
+            Self::Client(error) | Self::NoInput(error) | Self::Refused { error, .. } => error.remedy(),
             Self::Open(OpenError::Missing { .. } | OpenError::Folder { .. } | OpenError::Foreign { .. })
             | Self::Setup(SetupError::Base { .. })
             | Self::World(_)
+            | Self::LinkKeys(_)
             | Self::NotJson { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
             | Self::NotHere(_)
             | Self::OnlyHere(_)
+            | Self::NoLinks(_)
             | Self::NoLetters(_)
             | Self::Stack { .. } => Remedy::FixTheInput,
             Self::Open(OpenError::Unavailable { .. }) | Self::StoppedAtOnce | Self::Interrupted => Remedy::Retry,

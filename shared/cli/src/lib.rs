@@ -16,6 +16,7 @@ mod backend;
 mod commands;
 mod errors;
 mod input;
+mod links;
 mod logs;
 mod output;
 mod program;

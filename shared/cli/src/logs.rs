@@ -10,13 +10,22 @@ use crate::args::{Cli, Command};
 pub(crate) fn start(cli: &Cli) {
     let usual = match cli.command {
         Command::Worker(_) | Command::Outside(_) => "info",
+        // It says what it does in words; that it is ready is for programs.
+        Command::Dev(_) => "warn,stepwell_cli=info",
         Command::Demo(_)
         | Command::Start(_)
         | Command::List(_)
         | Command::Show(_)
         | Command::Signal(_)
         | Command::Cancel(_)
+        | Command::Pause(_)
         | Command::Resume(_)
+        | Command::Retry(_)
+        | Command::Edit(_)
+        | Command::Move(_)
+        | Command::Discard(_)
+        | Command::State(_)
+        | Command::Link(_)
         | Command::Approvals(_)
         | Command::Approve(_)
         | Command::Reject(_)

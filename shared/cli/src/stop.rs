@@ -1,5 +1,6 @@
 //! Being asked to stop.
 
+use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::errors::CliError;
@@ -30,6 +31,13 @@ impl StopSignals {
             () = received(&mut self.hang_up) => {}
         }
     }
+}
+
+/// Returns when whoever started this is gone, or wants no more of it.
+pub(crate) async fn stdin_closed() {
+    let (mut stdin, mut ignored) = (tokio::io::stdin(), [0; 256]);
+    // Whoever holds the other end need not say anything; an error means that it is gone, too.
+    while matches!(stdin.read(&mut ignored).await, Ok(1..)) {}
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, CliError> {

@@ -15,7 +15,7 @@ use stepwell_core::{
     Scope, Timestamp, WorkflowName,
 };
 use stepwell_engine::{Client, Ports};
-use stepwell_http::{Access, Api};
+use stepwell_http::{Access, Api, Site};
 use stepwell_ports::system::{SystemClock, SystemIds};
 use tower::ServiceExt as _;
 
@@ -39,7 +39,11 @@ fn the_program_and_the_api_show_a_run_in_the_same_words() {
     park(&stepwell, &parked, reason, effects, Vec::new());
 
     for run in [&created, &cancelling, &parked] {
-        assert_eq!(told(&stepwell, &["show", run]), answered(&stepwell, &format!("/v1/runs/{run}")));
+        // The API gives the revision apart: its entity tag begins with it.
+        let (tag, shown) = answer(&stepwell, &format!("/v1/runs/{run}"));
+        let revision = tag.trim_start_matches('"').split('.').next().unwrap();
+        let shown = format!(r#"{},"revision":{revision}}}"#, shown.strip_suffix('}').unwrap());
+        assert_eq!(told(&stepwell, &["show", run]), shown);
     }
     assert_eq!(told(&stepwell, &["list", "--limit", "2"]), answered(&stepwell, "/v1/runs?limit=2"));
     let (told_open, open) = (told(&stepwell, &["unknowns"]), answered(&stepwell, "/v1/unknowns"));
@@ -74,16 +78,22 @@ fn told(stepwell: &Stepwell, args: &[&str]) -> String {
 }
 
 fn answered(stepwell: &Stepwell, path: &str) -> String {
+    answer(stepwell, path).1
+}
+
+/// The entity tag, and the body.
+fn answer(stepwell: &Stepwell, path: &str) -> (String, String) {
     with_local(stepwell, async |local| {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
         let ports = Ports { store: local.store(), queue: local.queue(), blobs: local.blobs(), clock, ids };
-        let access = Access::from_text(&format!("ann={}", Digest::of(KEY.as_bytes()))).unwrap();
+        let access = Access::from_text(&format!("ann:viewer={}", Digest::of(KEY.as_bytes()))).unwrap();
         let client = Client::new(ports, Arc::new(Registry::new()));
-        let app = stepwell_http::router(Api { client, access });
+        let app = stepwell_http::router(Api { client, access, site: Site::default() });
         let request = Request::get(path).header("x-api-key", KEY).body(Body::empty()).unwrap();
         let response = app.oneshot(request).await.unwrap();
         assert!(response.status().is_success(), "{path}: {}", response.status());
+        let tag = response.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned()).unwrap_or_default();
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        String::from_utf8(body.into()).unwrap()
+        (tag, String::from_utf8(body.into()).unwrap())
     })
 }

@@ -21,16 +21,24 @@ fn help_lists_every_command_and_every_exit_code() {
     assert_eq!(help.code, Some(0));
     let commands = [
         "demo",
+        "dev",
         "worker",
         "start",
         "list",
         "show",
         "signal",
         "cancel",
+        "pause",
         "resume",
+        "retry",
+        "edit",
+        "move",
+        "discard",
+        "state",
         "approvals",
         "approve",
         "reject",
+        "link",
         "let-stand",
         "unknowns",
         "resolve",
@@ -56,7 +64,7 @@ fn wrong_arguments_are_told_apart_from_wrong_requests() {
     let stepwell = Stepwell::new();
     let cases: [(&[&str], &str); 9] = [
         (&[], "Usage: stepwell"),
-        (&["strat"], "a similar subcommand exists: 'start'"),
+        (&["strat"], "similar subcommands exist: 'state', 'start'"),
         (&["start", "no pe"], "workflow name \"no pe\" holds ' '"),
         (&["show", ""], "run id is empty"),
         (&["list", "--limit", "0"], "at least 1 is needed"),
@@ -110,8 +118,10 @@ fn aws_has_to_be_built_in_and_to_be_named() {
 fn an_input_that_does_not_fit_names_the_field() {
     let stepwell = Stepwell::new();
     let start = |workflow: &str, input: &str| stepwell.run(&["start", workflow, "--input", input]);
-    start("hullo", ADA)
-        .failed(3, &["error[unknown-workflow]", "there is no workflow hullo", "competitive-brief, countdown, hello"]);
+    start("hullo", ADA).failed(
+        3,
+        &["error[unknown-workflow]", "there is no workflow hullo", "competitive-brief, countdown, hello, parcel"],
+    );
     start("hello", r#"{"name": 7}"#)
         .failed(3, &["error[misfit]", "workflow hello does not fit at `name`", "expected a string"]);
     start("competitive-brief", r#"{"goal": "g", "vendors": ["a", 2], "to": "b"}"#)

@@ -288,7 +288,7 @@ fn workflows_are_listed_without_any_data() {
     let stepwell = Stepwell::new();
     let workflows = stepwell.json(&["workflows"]);
     let names: Vec<&Value> = workflows.as_array().unwrap().iter().map(|workflow| &workflow["name"]).collect();
-    assert_eq!(names, ["competitive-brief", "countdown", "hello", "refund"]);
+    assert_eq!(names, ["competitive-brief", "countdown", "hello", "parcel", "refund"]);
     assert!(!stepwell.data().exists());
     let version = finish(stepwell.command(&["--version"]), "");
     assert!(version.stdout.starts_with("stepwell "), "{version:?}");

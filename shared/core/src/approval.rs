@@ -129,6 +129,8 @@ pub struct AskApproval {
     pub within: Duration,
     /// How long it may be used once it is given.
     pub usable_for: Duration,
+    /// Whether persons that it names may answer through a signed link, without credentials.
+    pub by_link: bool,
 }
 
 /// One answer.
@@ -200,6 +202,14 @@ pub struct Approval {
     /// The one that was asked for in its place.
     #[serde(rename = "z", default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<ApprovalId>,
+    /// Whether persons that it names may answer through a signed link, without credentials.
+    #[serde(rename = "l", default, skip_serializing_if = "is_false")]
+    pub by_link: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// What an approval was used for.
@@ -254,7 +264,7 @@ impl Standing {
 
 impl Approval {
     pub(crate) fn of(ask: AskApproval, id: ApprovalId, version: u32, now: Timestamp) -> Self {
-        let AskApproval { action, parameters, fingerprint, by, quorum, escalation, within, usable_for } = ask;
+        let AskApproval { action, parameters, fingerprint, by, quorum, escalation, within, usable_for, by_link } = ask;
         Self {
             id,
             action,
@@ -270,6 +280,7 @@ impl Approval {
             answers: Vec::new(),
             used: None,
             replaced_by: None,
+            by_link,
         }
     }
 

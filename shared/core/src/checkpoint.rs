@@ -126,6 +126,9 @@ pub struct Progress {
     /// Effects that belong to the run, newest last.
     #[serde(rename = "e", default, skip_serializing_if = "Vec::is_empty")]
     pub ledger: Vec<EffectRecord>,
+    /// How often it was brought back after it had failed. What was true of it at an end is true of that life alone.
+    #[serde(rename = "l", default, skip_serializing_if = "is_zero_u32")]
+    pub lives: u32,
     /// Effects of the run that no longer fit the ledger and are items of their own.
     #[serde(rename = "z", default, skip_serializing_if = "is_zero")]
     pub spilled: u64,

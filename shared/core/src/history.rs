@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::effect::{Class, EffectRecord, Outcome};
 use crate::ids::Revision;
-use crate::json;
+use crate::json::{self, Json};
 use crate::limits::{TAIL_BYTES_MAX, TAIL_ENTRIES_MAX};
 use crate::time::{Timestamp, millis};
 
@@ -52,6 +52,15 @@ pub enum EntryKind {
     /// A person has let an effect stand that could not be taken back.
     #[serde(rename = "t")]
     LetStand,
+    /// A person has edited what the run knows.
+    #[serde(rename = "m")]
+    Edited,
+    /// A person has moved the run to another step.
+    #[serde(rename = "g")]
+    Moved,
+    /// A person lets a failed run go on.
+    #[serde(rename = "o")]
+    Reopened,
     /// The step ended the run with a result.
     #[serde(rename = "c")]
     Completed,
@@ -79,9 +88,35 @@ impl EntryKind {
             Self::Undoing => "undoing",
             Self::Undone => "undone",
             Self::LetStand => "let-stand",
+            Self::Edited => "edited",
+            Self::Moved => "moved",
+            Self::Reopened => "reopened",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl EntryKind {
+    /// Whether it stands for a new state each time. Where an entry of another kind brings one, it says so ([`More::back`]).
+    pub const fn replaces(self) -> bool {
+        match self {
+            Self::Stepped | Self::Waited | Self::Undone | Self::Edited => true,
+            Self::LookedUp
+            | Self::Intended
+            | Self::Retried
+            | Self::Parked
+            | Self::Resumed
+            | Self::Resolved
+            | Self::Answered
+            | Self::Undoing
+            | Self::LetStand
+            | Self::Moved
+            | Self::Reopened
+            | Self::Completed
+            | Self::Failed
+            | Self::Cancelled => false,
         }
     }
 }
@@ -172,6 +207,10 @@ pub struct More {
     /// An error, a reason, a migration, or who did it.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What leads back to the state before it: a JSON patch (RFC 6902) on the state after it, where the workflow keeps states. `null`
+    /// where it has replaced the state, and the way back was not kept.
+    #[serde(rename = "b", default, deserialize_with = "json::given", skip_serializing_if = "Option::is_none")]
+    pub back: Option<Json>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
@@ -216,6 +255,29 @@ impl<'de> Deserialize<'de> for Entry {
             }
         }
         from.deserialize_seq(Array)
+    }
+}
+
+/// The way from the state after an entry to the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back<'a> {
+    /// They are the same.
+    Same,
+    /// This JSON patch leads there.
+    Patch(&'a Json),
+    /// It was not kept.
+    NotKept,
+}
+
+impl Entry {
+    /// How the state before it is found from the one after it.
+    pub fn back(&self) -> Back<'_> {
+        match (&self.more.back, self.kind) {
+            (Some(json), _) if json.text() == "null" => Back::NotKept,
+            (Some(patch), _) => Back::Patch(patch),
+            (None, kind) if kind.replaces() => Back::NotKept,
+            (None, _) => Back::Same,
+        }
     }
 }
 

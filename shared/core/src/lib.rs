@@ -31,6 +31,7 @@ pub mod ids;
 pub mod invariants;
 pub mod json;
 pub mod limits;
+pub mod link;
 pub mod mailbox;
 pub mod message;
 pub mod policy;

@@ -39,6 +39,9 @@ pub const CHECKPOINT_BYTES_MAX: usize = 380 * 1024;
 /// History entries that ride in the checkpoint before they are written as a segment.
 pub const TAIL_ENTRIES_MAX: usize = 16;
 
+/// Bytes of what leads back from one state to the one before it; a step that changes more keeps no way back.
+pub const BACK_BYTES_MAX: usize = 4 * 1024;
+
 /// Bytes of history that ride in the checkpoint (a write is paid by the started kilobyte).
 pub const TAIL_BYTES_MAX: usize = 512;
 

@@ -14,6 +14,9 @@ use crate::time::Timestamp;
 /// outside can send it, since no workflow accepts it.
 pub const EVIDENCE: &str = "stepwell.evidence";
 
+/// The name under which a person asks for a pause. It says who and why, in words; nobody outside can send it, either.
+pub const PAUSE: &str = "stepwell.pause";
+
 /// Takes what workers that had lost the run have still learned of its effects into `journal`, those of this visit. Where an outcome is
 /// unknown, or nothing was written before its worker was lost, that is the truth; what is settled already stays as it is. Answers
 /// which letters have said so. `is_of_visit`: whether one of which nothing is known can be of this visit ([`EffectRecord::is_of`]).
@@ -94,6 +97,11 @@ impl Mailbox {
     /// Whether any letter has one of these names.
     pub fn holds_any(&self, names: &[SignalName]) -> bool {
         self.letters.iter().any(|letter| names.contains(&letter.name))
+    }
+
+    /// Requests to pause, oldest first.
+    pub fn pauses(&self) -> impl Iterator<Item = &Letter> {
+        self.letters.iter().filter(|letter| letter.name.as_str() == PAUSE)
     }
 
     /// Appends a letter.

@@ -195,7 +195,8 @@ impl Status {
     }
 
     /// The table of legal transitions. A live run may go anywhere but back to `created`; a parked one is only
-    /// resumed, or ended by hand; an ended one stays as it is.
+    /// resumed, or ended by hand; an ended one stays as it is. The one exception is a person's: a failed run that is repaired
+    /// ([`mod@crate::decide::repair`]) may run again, or is parked.
     ///
     /// ```
     /// use stepwell_core::Phase;
@@ -267,6 +268,13 @@ pub enum ParkReason {
         #[serde(rename = "w")]
         what: String,
     },
+    /// A person has asked for it.
+    #[serde(rename = "pause")]
+    Paused {
+        /// Who, and why.
+        #[serde(rename = "w")]
+        what: String,
+    },
 }
 
 impl ParkReason {
@@ -280,6 +288,7 @@ impl ParkReason {
             Self::UnknownOutcome { .. } => "unknown-outcome",
             Self::Budget(_) => "budget",
             Self::Undo { .. } => "undo",
+            Self::Paused { .. } => "paused",
         }
     }
 }
@@ -305,6 +314,7 @@ impl fmt::Display for ParkReason {
             Self::Undo { what } => {
                 write!(f, "{what}; mend that and resume, or take it back by hand and say so with `let-stand`")
             }
+            Self::Paused { what } => write!(f, "paused {what}; resume when it may go on"),
         }
     }
 }
@@ -345,6 +355,8 @@ pub enum FailureKind {
     Budget,
     /// The effect was never sent: the run was cancelled first, or the outside has said that it knows of no such call.
     NotSent,
+    /// A person has given the run up.
+    Discarded,
 }
 
 impl FailureKind {
@@ -360,6 +372,7 @@ impl FailureKind {
             Self::Incompatible => "incompatible",
             Self::Budget => "budget",
             Self::NotSent => "not-sent",
+            Self::Discarded => "discarded",
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::history::Segment;
 use crate::ids::{Fence, LogId, MailboxSeq, Revision, RunId, SignalId, Ticket, WorkflowName, WriteId};
 use crate::json::{Digest, Json, Payload};
 use crate::mailbox::{Letter, Mailbox};
-use crate::status::Status;
+use crate::status::{Phase, Status};
 use crate::time::Timestamp;
 
 /// One conditional write.
@@ -46,7 +46,7 @@ pub enum Write {
     Signal(Box<Letter>),
     /// Ask for the end of the run. Condition: not ended. The first request stands.
     Cancel(CancelRequest),
-    /// Change the progress by hand. Condition: this revision, no live lease, not ended.
+    /// Change the progress by hand. Condition: this revision, no live lease, not ended; or failed, and not ended afterwards.
     Amend(Box<Amend>),
 }
 
@@ -146,6 +146,8 @@ pub struct Amend {
     pub due_at: Option<Timestamp>,
     /// History that no longer fits the checkpoint.
     pub segment: Option<Segment>,
+    /// Letters that it has read.
+    pub consumed: Vec<SignalId>,
 }
 
 /// Why a write's condition does not hold.
@@ -233,7 +235,8 @@ pub fn check(current: Option<&Checkpoint>, request: &WriteRequest) -> Result<(),
         }
         Write::Cancel(_) => when(!phase.is_ended(), Refusal::Ended),
         Write::Amend(amend) => {
-            when(!phase.is_ended(), Refusal::Ended)?;
+            let reopened = phase == Phase::Failed && !amend.progress.status.phase().is_ended();
+            when(!phase.is_ended() || reopened, Refusal::Ended)?;
             when(!current.is_leased(now), Refusal::Leased)?;
             when(progress.revision == amend.after, Refusal::Revision)
         }
@@ -301,6 +304,7 @@ pub fn apply(current: Option<&Checkpoint>, request: &WriteRequest) -> Result<Che
             next.hold = Hold { fence, lease: None, write: id, acquires: 0, tried_since: amend.tried_since };
             next.progress = amend.progress.clone();
             next.due_at = amend.due_at;
+            next.mailbox.consume(&amend.consumed);
         }
     }
     Ok(next)
@@ -341,6 +345,7 @@ fn started(run: &RunId, id: WriteId, now: Timestamp, start: &Start) -> Checkpoin
         trouble: None,
         journal: Vec::new(),
         ledger: Vec::new(),
+        lives: 0,
         spilled: 0,
         approvals: Vec::new(),
         undo: Vec::new(),

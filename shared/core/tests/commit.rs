@@ -151,10 +151,13 @@ fn every_outcome_of_a_step() {
 
         check("complete", &run, complete(), go_on, &ended(Phase::Completed, E::Completed, true));
         check("fail", &run, fail(), go_on, &ended(Phase::Failed, E::Failed, false));
+        let seen = Some(MailboxSeq(1));
         let retried = going_on(Phase::Retrying, E::Retried, false, send(1_000), Some(MARK));
+        let retried = Expected { mailbox_seen: seen, ..retried };
         check("retry", &run, again_in_a_second(), go_on, &retried);
         check("retry, given up", &run, retry(RetryPolicy::none()), go_on, &ended(Phase::Failed, E::Failed, false));
         let later = going_on(Phase::Retrying, E::Retried, false, Then::HandOff(None), mark);
+        let later = Expected { mailbox_seen: seen, ..later };
         let every = RetryPolicy::default().every(Duration::from_mins(35));
         check("retry, the sweeper's", &run, retry(every), go_on, &later);
         check("park", &run, park(), go_on, &ended(Phase::Parked, E::Parked, false));

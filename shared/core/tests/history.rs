@@ -124,7 +124,7 @@ fn an_entry_is_stored_as_a_short_array() {
         EffectLine { outcome: LineOutcome::Failed, class: Class::Read, name: "look".into(), attempts: 2 },
         EffectLine::from(&unknown("pay", Class::Idempotent(Some(60_000)))),
     ];
-    let more = More { failed_attempts: 2, effects, note: Some("by \"ann\"".into()) };
+    let more = More { failed_attempts: 2, effects, note: Some("by \"ann\"".into()), back: None };
     let full = Entry { kind: EntryKind::Cancelled, more, ..plain.clone() };
     for (entry, golden) in [
         (plain, r#"["Draft","s",120,20]"#),
@@ -153,6 +153,9 @@ fn an_entry_is_stored_as_a_short_array() {
         (EntryKind::Undoing, "b"),
         (EntryKind::Undone, "d"),
         (EntryKind::LetStand, "t"),
+        (EntryKind::Edited, "m"),
+        (EntryKind::Moved, "g"),
+        (EntryKind::Reopened, "o"),
         (EntryKind::Completed, "c"),
         (EntryKind::Failed, "f"),
         (EntryKind::Cancelled, "x"),

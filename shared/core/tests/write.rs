@@ -61,8 +61,14 @@ fn a_run_is_started_once() {
 
 #[test]
 fn nothing_but_a_start_goes_to_a_run_that_is_not_there() {
-    let amend =
-        Amend { after: Revision(0), progress: started().progress, tried_since: None, due_at: None, segment: None };
+    let amend = Amend {
+        after: Revision(0),
+        progress: started().progress,
+        tried_since: None,
+        due_at: None,
+        segment: None,
+        consumed: Vec::new(),
+    };
     for write in
         [renew(1, T0), signal(letter("s1", "go")), Write::Cancel(make::cancel()), Write::Amend(Box::new(amend))]
     {
@@ -158,10 +164,11 @@ fn an_amendment_needs_the_revision_it_has_seen_and_that_nobody_works_on_the_run(
     let mut progress = parked.progress.clone();
     progress.revision = progress.revision.next();
     progress.status = Status::Running;
-    let amend = |after: u64| {
+    let amendment = |after: u64| {
         let (progress, due_at) = (progress.clone(), due_at(&Status::Running, T0));
-        Write::Amend(Box::new(Amend { after: Revision(after), progress, tried_since: None, due_at, segment: None }))
+        Amend { after: Revision(after), progress, tried_since: None, due_at, segment: None, consumed: Vec::new() }
     };
+    let amend = |after: u64| Write::Amend(Box::new(amendment(after)));
     let after = write(&parked, amend(4)).unwrap();
     assert_eq!((&after.progress, after.due_at, after.hold.acquires), (&progress, Some(MARK), 0));
     assert_eq!(after.hold.fence, parked.hold.fence);
@@ -169,7 +176,12 @@ fn an_amendment_needs_the_revision_it_has_seen_and_that_nobody_works_on_the_run(
         assert_eq!(write(&parked, amend(revision)), Err(Refusal::Revision));
     }
     assert_eq!(write(&held(Status::Running), amend(4)), Err(Refusal::Leased));
-    assert_eq!(write(&ended(), amend(4)), Err(Refusal::Ended));
+    // Only a failed run is brought back, and only to go on or stand still.
+    let completed = standing(Status::Completed { output: make::inline(&serde_json::json!(1)), at: T0 });
+    assert_eq!(write(&completed, amend(4)), Err(Refusal::Ended));
+    let again = Write::Amend(Box::new(Amend { progress: ended().progress, ..amendment(4) }));
+    assert_eq!(write(&ended(), again), Err(Refusal::Ended));
+    assert_eq!(write(&ended(), amend(4)).unwrap().progress.status, Status::Running);
 
     // The lease that it finds has expired, and is taken away: its holder learns of it at its next write.
     let stale = held(Status::Running);

@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    async fn amend(
+    pub(crate) async fn amend(
         &self,
         run: &RunId,
         amend: Amend,

@@ -16,15 +16,15 @@ use stepwell::{Cx, Registry, StepPolicy};
 use stepwell_core::decide::{StepEnd, StepOutcome};
 use stepwell_core::write::LogAppend;
 use stepwell_core::{
-    Budget, Checkpoint, EffectRecord, Failure, FailureKind, ParkReason, Payload, Place, RetryPolicy, RunId, Timestamp,
-    Usage,
+    Budget, Checkpoint, EffectRecord, Failure, FailureKind, Json, ParkReason, Payload, Place, RetryPolicy, RunId,
+    Timestamp, Usage,
 };
 
 use stepwell_ports::BlobError;
 
-use crate::Ports;
 use crate::host::TurnHost;
 use crate::payload::{self, PayloadError};
+use crate::{Ports, states};
 
 /// How an attempt ended.
 pub(crate) enum Attempted {
@@ -66,13 +66,15 @@ pub(crate) async fn attempt(
 ) -> Attempted {
     let started = ports.clock.now();
     let prepared = prepare(ports, registry, held).await;
+    let mut kept = None;
     let (step, version, note, policy, record, ran) = match prepared {
         Err(means) => {
             let version = held.progress.version;
             let record = StepRecord::of_earlier(held.progress.journal.clone());
             (held.progress.place.step(), version, None, StepPolicy::default(), record, Ran::Means(means))
         }
-        Ok((workflow, step)) => {
+        Ok(Prepared { workflow, step, state }) => {
+            kept = state;
             let (name, note, policy) = (step.step().to_owned(), step.note().map(str::to_owned), step.policy().clone());
             let cx = Arc::new(Cx::new(visiting(held, host.budget()), Arc::clone(host) as Arc<_>));
             let ran = run(ports, step, Limit::of(&policy, ports.clock.now(), hard), &cx, host).await;
@@ -80,8 +82,8 @@ pub(crate) async fn attempt(
         }
     };
     let took = ports.clock.now().since(started);
-    let ended = Ended { ports, run: &held.run, policy: &policy, logs: held.progress.logs };
-    let Some((outcome, appends, logs, next_timeout)) = ended.outcome(ran).await else {
+    let ended = Ended { ports, run: &held.run, policy: &policy, logs: held.progress.logs, kept };
+    let Some(Told { outcome, appends, logs, next_timeout, back }) = ended.outcome(ran).await else {
         return Attempted::Lost(record.journal);
     };
     let used = record.used();
@@ -97,6 +99,7 @@ pub(crate) async fn attempt(
         logs,
         took,
         note,
+        back,
     };
     match store_results(ports, &held.run, &mut end).await {
         Ok(bytes) => end.used.bytes += bytes,
@@ -160,23 +163,31 @@ fn visiting(held: &Checkpoint, budget: &Budget) -> Visiting {
     }
 }
 
-type Prepared = (Arc<dyn HostedWorkflow>, Box<dyn PreparedStep>);
+/// A step that is ready to run.
+struct Prepared {
+    workflow: Arc<dyn HostedWorkflow>,
+    step: Box<dyn PreparedStep>,
+    /// The state before it, where the workflow keeps states.
+    state: Option<Json>,
+}
 
 async fn prepare(ports: &Ports, registry: &Registry, held: &Checkpoint) -> Result<Prepared, ErrorMeans> {
     let Some(workflow) = registry.get(&held.workflow) else {
         return Err(incompatible(format!("this program has no workflow {}", held.workflow)));
     };
     let load = async |payload: &Payload| payload::load(&*ports.blobs, payload).await.map_err(|error| unusable(&error));
+    let mut before = None;
     let place = match &held.progress.place {
         Place::Fresh { input, at } => PlaceText::Fresh { input: load(input).await?, at: at.clone() },
         Place::At { cursor, state } => {
-            let (cursor, version) = (cursor.clone(), held.progress.version);
-            PlaceText::At { cursor, state: load(state).await?, version }
+            let (cursor, version, state) = (cursor.clone(), held.progress.version, load(state).await?);
+            before = workflow.keeps_states().then(|| state.clone());
+            PlaceText::At { cursor, state, version }
         }
     };
     // `begin`, `policy` and `migrate` are the author's code as much as a step is.
     match catch_unwind(AssertUnwindSafe(|| workflow.prepare(place))) {
-        Ok(Ok(step)) => Ok((Arc::clone(workflow), step)),
+        Ok(Ok(step)) => Ok(Prepared { workflow: Arc::clone(workflow), step, state: before }),
         Ok(Err(PrepareError::Input(misfit))) => {
             Err(ErrorMeans::Fail(Failure::new(FailureKind::Input, misfit.to_string())))
         }
@@ -287,13 +298,24 @@ struct Ended<'a> {
     run: &'a RunId,
     policy: &'a StepPolicy,
     logs: u32,
+    /// The state before it, where the workflow keeps states.
+    kept: Option<Json>,
 }
 
-/// The outcome, what was appended to logs, how many logs there are, how long the next step may take. `None`: lost.
-type Told = Option<(StepOutcome, Vec<LogAppend>, u32, Duration)>;
+/// What the core is told of an attempt.
+struct Told {
+    outcome: StepOutcome,
+    appends: Vec<LogAppend>,
+    /// How many logs there are.
+    logs: u32,
+    /// How long the next step may take.
+    next_timeout: Duration,
+    back: Option<Json>,
+}
 
 impl Ended<'_> {
-    async fn outcome(&self, ran: Ran) -> Told {
+    /// `None`: lost.
+    async fn outcome(&self, ran: Ran) -> Option<Told> {
         match ran {
             Ran::Next(next) => self.next(next).await,
             Ran::Means(means) => self.nothing_kept(means),
@@ -301,11 +323,12 @@ impl Ended<'_> {
     }
 
     /// Nothing of the step counts but its effects.
-    fn nothing_kept(&self, means: ErrorMeans) -> Told {
-        Some((means_outcome(means, self.policy)?, Vec::new(), self.logs, Duration::ZERO))
+    fn nothing_kept(&self, means: ErrorMeans) -> Option<Told> {
+        let (outcome, appends, logs) = (means_outcome(means, self.policy)?, Vec::new(), self.logs);
+        Some(Told { outcome, appends, logs, next_timeout: Duration::ZERO, back: None })
     }
 
-    async fn next(&self, next: StepNext) -> Told {
+    async fn next(&self, next: StepNext) -> Option<Told> {
         let appends = match &next {
             StepNext::Goto(place) | StepNext::Wait { place, .. } | StepNext::Undone(place) => &place.appends,
             StepNext::Complete { appends, .. } => appends,
@@ -331,17 +354,24 @@ impl Ended<'_> {
             }
             StepNext::Complete { output, appends, logs } => {
                 match payload::store(&*self.ports.blobs, self.run, "the output", output).await {
-                    Ok(output) => Some((StepOutcome::Complete { output }, appends, logs, Duration::ZERO)),
+                    Ok(output) => {
+                        let (outcome, next_timeout) = (StepOutcome::Complete { output }, Duration::ZERO);
+                        Some(Told { outcome, appends, logs, next_timeout, back: None })
+                    }
                     Err(error) => self.nothing_kept(unusable(&error)),
                 }
             }
         }
     }
 
-    async fn at(&self, next: NextPlace, outcome: impl FnOnce(Place) -> StepOutcome) -> Told {
-        let NextPlace { cursor, state, appends, logs, timeout } = next;
+    async fn at(&self, next: NextPlace, outcome: impl FnOnce(Place) -> StepOutcome) -> Option<Told> {
+        let NextPlace { cursor, state, appends, logs, timeout: next_timeout } = next;
+        let back = self.kept.as_ref().and_then(|kept| states::back(&state, kept));
         match payload::store(&*self.ports.blobs, self.run, "the state", state).await {
-            Ok(state) => Some((outcome(Place::At { cursor, state }), appends, logs, timeout)),
+            Ok(state) => {
+                let outcome = outcome(Place::At { cursor, state });
+                Some(Told { outcome, appends, logs, next_timeout, back })
+            }
             Err(error) => self.nothing_kept(unusable(&error)),
         }
     }

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use stepwell::host::HostedWorkflow;
 use stepwell::{Budget, Registry, fingerprint};
-use stepwell_core::decide;
-use stepwell_core::history::{Entry, Segment};
-use stepwell_core::limits::{PAGE_MAX, WORDS_BYTES_MAX};
+use stepwell_core::decide::{self, DueRun};
+use stepwell_core::limits::WORDS_BYTES_MAX;
 use stepwell_core::write::{Refusal, Start, Write};
 use stepwell_core::{
-    CancelRequest, Checkpoint, Json, Letter, Payload, Revision, RunId, SignalId, SignalName, Ticket, Timestamp,
-    WorkflowName,
+    CancelRequest, Checkpoint, Json, Letter, Payload, RunId, SignalId, SignalName, Ticket, WorkflowName,
 };
 use stepwell_ports::{ListQuery, Page, RunSummary};
 
@@ -74,17 +72,6 @@ pub struct CancelAnswer {
     pub request: CancelRequest,
     /// Whether that is this one.
     pub new: bool,
-}
-
-/// One entry of a run's history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryEntry {
-    /// The revision that its commit made.
-    pub revision: Revision,
-    /// When.
-    pub at: Timestamp,
-    /// What.
-    pub entry: Entry,
 }
 
 impl Client {
@@ -155,31 +142,17 @@ impl Client {
         Ok(self.ports.store.list(query).await?)
     }
 
-    /// A run's history, oldest first, from this revision on.
+    /// The workflows that can be started here.
+    pub fn workflows(&self) -> Vec<&WorkflowName> {
+        self.registry.names().collect()
+    }
+
+    /// Runs whose time has come and that nobody seems to have woken, the longest overdue first. Eventually consistent.
     ///
     /// # Errors
-    /// [`ClientError::NoSuchRun`] when there is no such run.
-    pub async fn history(&self, run: &RunId, from: Revision) -> Result<Vec<HistoryEntry>, ClientError> {
-        let checkpoint = self.get(run).await?;
-        let mut entries = Vec::new();
-        let mut next = from;
-        loop {
-            let page = self.ports.store.history(run, next, PAGE_MAX).await?;
-            for segment in &page {
-                entries.extend(entries_of(segment));
-                next = segment.end();
-            }
-            if page.len() < PAGE_MAX {
-                break;
-            }
-        }
-        let tail = &checkpoint.progress.tail;
-        entries.extend(entries_of(tail));
-        // A segment written while this was read may repeat what the tail held.
-        entries.sort_by_key(|entry| entry.revision);
-        entries.dedup_by_key(|entry| entry.revision);
-        entries.retain(|entry| entry.revision >= from);
-        Ok(entries)
+    /// A limit that is none.
+    pub async fn due(&self, limit: usize) -> Result<Vec<DueRun>, ClientError> {
+        Ok(self.ports.store.due(self.ports.clock.now(), limit, None).await?.items)
     }
 
     /// Sends a signal: one write, and a message if the run is due now and nobody holds it.
@@ -253,7 +226,7 @@ impl Client {
         }
     }
 
-    fn hosted(&self, workflow: &WorkflowName) -> Result<&Arc<dyn HostedWorkflow>, ClientError> {
+    pub(crate) fn hosted(&self, workflow: &WorkflowName) -> Result<&Arc<dyn HostedWorkflow>, ClientError> {
         self.registry.get(workflow).ok_or_else(|| {
             let known = self.registry.names().map(WorkflowName::as_str).collect::<Vec<_>>().join(", ");
             ClientError::UnknownWorkflow { name: workflow.clone(), known }
@@ -275,14 +248,6 @@ impl Client {
         let send = decide::Send { ticket, delay: core::time::Duration::ZERO };
         self.ports.send(run, send).await.map_err(|error| ClientError::NotSent { run: run.clone(), error })
     }
-}
-
-fn entries_of(segment: &Segment) -> impl Iterator<Item = HistoryEntry> {
-    segment.entries.iter().zip(segment.from.0..).map(|(entry, revision)| HistoryEntry {
-        revision: Revision(revision),
-        at: segment.at.plus(core::time::Duration::from_millis(entry.at)),
-        entry: entry.clone(),
-    })
 }
 
 /// Whether a signal of this id lies in the mailbox and says something else. What a consumed one said is not remembered.

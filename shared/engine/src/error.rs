@@ -1,8 +1,8 @@
 //! Errors of the engine and the client, cut by what the caller can do.
 
 use stepwell::{EdgeError, RegistryProblem};
-use stepwell_core::decide::{ApproveRefused, Illegal};
-use stepwell_core::{EffectKey, NameError, Phase, RunId, SignalId, Timestamp, WorkflowName};
+use stepwell_core::decide::{ApproveRefused, Illegal, RepairRefused};
+use stepwell_core::{EffectKey, NameError, Phase, Revision, RunId, SignalId, Timestamp, WorkflowName};
 use stepwell_ports::{BlobError, QueueError, StoreError};
 
 /// An engine that cannot be made.
@@ -111,6 +111,34 @@ pub enum ClientError {
         /// How it stands.
         phase: Phase,
     },
+    /// The run is not repaired.
+    #[error("run {run}: {why}")]
+    NotRepaired {
+        /// Which run.
+        run: RunId,
+        /// Why not.
+        why: Box<RepairRefused>,
+    },
+    /// A patch that is none, cannot be applied, or leads to what the workflow cannot read.
+    #[error("the patch is not taken: {0}")]
+    BadPatch(String),
+    /// A step that the workflow does not know.
+    #[error("the run cannot be moved there: {0}")]
+    BadStep(String),
+    /// What the run knew then was not kept.
+    #[error(
+        "run {run} is at revision {}, and what it knew at revision {} was not kept: its workflow keeps no states, or the step changed too much",
+        newest.0,
+        revision.0
+    )]
+    NotKept {
+        /// Which run.
+        run: RunId,
+        /// Which revision was asked for.
+        revision: Revision,
+        /// The one that it is at.
+        newest: Revision,
+    },
     /// Somebody else was faster. Look at the run again.
     #[error("run {0} has moved on since it was looked at; look again, then decide")]
     MovedOn(RunId),
@@ -165,6 +193,18 @@ impl ClientError {
                 ApproveRefused::Illegal(_) => "defect",
             },
             Self::NotUndoing { .. } => "not-undoing",
+            Self::NotRepaired { why, .. } => match **why {
+                RepairRefused::Phase(_) => "not-parked",
+                RepairRefused::NotFailed(_) => "not-failed",
+                RepairRefused::Stale { .. } => "stale",
+                RepairRefused::Ending => "taken-back",
+                RepairRefused::NotBegun => "not-begun",
+                RepairRefused::Unsettled { .. } => "unsettled",
+                RepairRefused::Illegal(_) => "defect",
+            },
+            Self::BadPatch(_) => "bad-patch",
+            Self::BadStep(_) => "bad-step",
+            Self::NotKept { .. } => "not-kept",
             Self::MovedOn(_) => "moved-on",
             Self::Store(StoreError::Throttled(_)) => "busy",
             Self::Store(StoreError::Unknown(_)) => "maybe-written",
@@ -196,6 +236,10 @@ impl ClientError {
             | Self::NotOpen { .. }
             | Self::NotTaken { .. }
             | Self::NotUndoing { .. }
+            | Self::NotRepaired { .. }
+            | Self::BadPatch(_)
+            | Self::BadStep(_)
+            | Self::NotKept { .. }
             | Self::MovedOn(_)
             | Self::Store(StoreError::Invalid(_))
             | Self::Blob(BlobError::TooLarge { .. }) => Remedy::FixTheInput,

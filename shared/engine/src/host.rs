@@ -11,7 +11,7 @@ use stepwell_core::write::{Refusal, Renew, Write};
 use stepwell_core::{
     BlobRef, Budget, Checkpoint, EffectKey, EffectRecord, Fence, Json, LogId, Progress, RunId, Timestamp,
 };
-use stepwell_ports::{BlobError, Claim, Claimed, StoreError};
+use stepwell_ports::{BlobError, Claim, Claimant, Claimed, StoreError};
 
 use crate::commit::{Carried, carry_out};
 use crate::intents::{Asked, Intents};
@@ -199,7 +199,8 @@ impl Host for TurnHost {
 
     async fn claim(&self, key: &EffectKey) -> Result<HostClaim, HostError> {
         self.still_held()?;
-        let mut claim = Claim { key: key.clone(), run: self.run.clone(), instead_of: None };
+        let by = Claimant { run: self.run.clone(), life: self.intents.held().progress.lives };
+        let mut claim = Claim { key: key.clone(), by, instead_of: None };
         // More than two rounds only if others pass it on meanwhile.
         for _ in 0..8 {
             self.renewals.fetch_add(1, Ordering::Relaxed);
@@ -207,7 +208,10 @@ impl Host for TurnHost {
                 Claimed::Mine => return Ok(HostClaim::Mine),
                 Claimed::Of(owner) => owner,
             };
-            match self.elsewhere(owner.clone(), key).await? {
+            // What this run had in an earlier life is its own: what it did then stands in its own records.
+            let is_own = owner.run == self.run && owner.life < claim.by.life;
+            let theirs = if is_own { None } else { self.elsewhere(&owner, key).await? };
+            match theirs {
                 Some(theirs) => return Ok(theirs),
                 None => claim.instead_of = Some(owner),
             }
@@ -259,12 +263,13 @@ impl Code {
 
 impl TurnHost {
     /// What another run knows of an effect. `None`: it will never make it, for sure.
-    async fn elsewhere(&self, owner: RunId, key: &EffectKey) -> Result<Option<HostClaim>, HostError> {
+    async fn elsewhere(&self, claimant: &Claimant, key: &EffectKey) -> Result<Option<HostClaim>, HostError> {
         let store = &self.ports.store;
+        let owner = claimant.run.clone();
         let run = store.load(&owner).await.map_err(|error| store_error(&error))?;
         // Whoever claims has a checkpoint: one that is gone was removed, and with it the run.
         let Some(run) = run else { return Ok(None) };
-        let Progress { journal, ledger, spilled, status, undo, undoing, .. } = &run.progress;
+        let Progress { journal, ledger, spilled, status, lives, undo, undoing, .. } = &run.progress;
         if let Some(undoing) = undoing {
             let undone = undoing.undone.iter().any(|effect| effect.key.as_ref() == Some(key));
             if undone || undo.iter().any(|undo| undo.key == *key) {
@@ -277,7 +282,8 @@ impl TurnHost {
         }
         let never = match &record {
             Some(record) => !record.may_have_happened(),
-            None => status.phase().is_ended(),
+            // In that life, at least: should it be brought back, it claims anew.
+            None => status.phase().is_ended() || *lives > claimant.life,
         };
         Ok((!never).then(|| HostClaim::Of { run: owner, record: record.map(Box::new) }))
     }

@@ -27,17 +27,23 @@ mod dead_letter;
 mod engine;
 mod error;
 mod evidence;
+mod history;
 mod host;
 mod intents;
 mod payload;
+mod repair;
+mod states;
 mod sweep;
 mod worker;
 
 pub use acts::ApproveAnswer;
-pub use client::{CancelAnswer, Client, HistoryEntry, SignalAnswer, SignalRequest, StartRequest, Started};
+pub use client::{CancelAnswer, Client, SignalAnswer, SignalRequest, StartRequest, Started};
 pub use dead_letter::LetterAck;
 pub use engine::{Ack, Engine, Settings, StopFlag, TurnTime};
 pub use error::{ClientError, EngineError, Remedy};
+pub use history::{HistoryEntry, HistoryPage};
+pub use repair::{Edit, Edited, MoveTo, PauseAnswer};
+pub use states::StateAt;
 pub use sweep::SweepReport;
 pub use worker::{Worker, WorkerReport, WorkerSettings};
 

@@ -10,19 +10,33 @@
 //! | route | does |
 //! | --- | --- |
 //! | `GET /v1/health` | says that the process answers; needs no key, touches nothing |
-//! | `POST /v1/runs` | starts a run; with `Idempotency-Key`, once |
-//! | `GET /v1/runs` | lists runs, newest first: `workflow`, `status`, `limit`, `after` |
-//! | `GET /v1/runs/{run}` | shows a run |
-//! | `GET /v1/runs/{run}/history` | what has happened to it: `from` |
+//! | `GET /v1/openapi.json` | describes all of this, in `OpenAPI` 3.1: parameters, bodies, every answer, every problem |
+//! | `GET /v1/workflows` | lists the workflows that can be started here |
+//! | `POST /v1/runs` | starts a run; with `Idempotency-Key`, once; with `wait`, answers when it has ended or the time is over |
+//! | `GET /v1/runs` | lists runs, newest first: `workflow`, `status`, `from`, `before`, `limit`, `after` |
+//! | `GET /v1/runs/{run}` | shows a run; with `If-None-Match` and `wait`, as soon as it stands otherwise |
+//! | `GET /v1/runs/{run}/events` | follows a run as server-sent events, where the host streams ([`Site::streams`]) |
+//! | `GET /v1/runs/{run}/history` | what has happened to it: `from` or `before`, `limit` |
+//! | `GET /v1/runs/{run}/state` | what it knew `at` a revision |
 //! | `POST /v1/runs/{run}/signals` | sends it a signal |
 //! | `POST /v1/runs/{run}/cancel` | asks for its end |
+//! | `POST /v1/runs/{run}/pause` | asks it to stand still |
 //! | `POST /v1/runs/{run}/resume` | lets it go on when it is parked |
+//! | `POST /v1/runs/{run}/retry` | lets it go on when it has failed |
+//! | `POST /v1/runs/{run}/edit` | edits what it knows: `{"why": …, "patch": […]}`, against the revision in `If-Match` |
+//! | `POST /v1/runs/{run}/move` | moves it to another step: `{"why": …, "to": …}`, likewise |
+//! | `POST /v1/runs/{run}/discard` | gives it up: `{"why": …}`, likewise |
 //! | `POST /v1/runs/{run}/effects/{key}/resolve` | says how an effect ended that may have happened |
 //! | `POST /v1/runs/{run}/let-stand` | lets an effect stand that could not be taken back |
 //! | `GET /v1/runs/{run}/approvals` | shows its approvals, whatever became of them |
 //! | `POST /v1/runs/{run}/approvals/{id}` | answers one: `{"decision": "approve" \| "reject", "why": …}` |
+//! | `POST /v1/runs/{run}/approvals/{id}/links` | makes a link by which somebody can answer it without an account |
 //! | `GET /v1/approvals` | lists approvals that are open, of runs that have not ended: `limit`, `after` |
 //! | `GET /v1/unknowns` | lists effects that may have happened, of runs that have not ended: `limit`, `after` |
+//! | `POST /v1/session`, `DELETE /v1/session` | begins and ends a browser's session |
+//!
+//! Every answer to a `GET` has an `ETag`, so that whoever looks again with `If-None-Match` is sent nothing twice. That of a run begins
+//! with its revision, which is what an edit is made against: `If-Match: "12"` will do.
 //!
 //! A page of `GET /v1/unknowns` or `GET /v1/approvals` is a page of runs: `limit` says how many are looked at, those first
 //! that stand still for want of an answer. It may hold nothing, or several of one run; the last one is the one whose `next` is
@@ -32,32 +46,53 @@
 //! Who answers an approval is whom the credentials name, with the roles that they have; no body says so.
 //!
 //! ```
-//! use stepwell_http::{Access, Api};
+//! use stepwell_http::{Access, Api, Site};
 //! # fn serve(client: stepwell_engine::Client) -> Result<axum::Router, stepwell_http::AccessError> {
-//! let keys = "ann:finance=5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
-//! let app = stepwell_http::router(Api { client, access: Access::from_text(keys)? });
+//! let keys = "ann:approver+finance=5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
+//! let app = stepwell_http::router(Api { client, access: Access::from_text(keys)?, site: Site::default() });
 //! # Ok(app) }
 //! ```
 
 mod access;
 mod approvals;
+mod codes;
+#[cfg(feature = "jwt")]
+pub mod jwt;
+mod limits;
+mod links;
+mod openapi;
 mod pages;
 mod problem;
+mod repair;
 mod request;
 mod runs;
+mod schema;
+mod sent;
+mod session;
 mod surround;
 mod unknowns;
 pub mod view;
+mod watch;
 
-pub use access::{Access, AccessError, Actor};
+pub use access::{
+    Access, AccessError, Actor, BuiltIn, Caller, Needs, NoToken, Peer, Permission, ROUTES, Route, Tokens, is_role,
+    pages_guard, permissions_table,
+};
+pub use limits::{Limits, Rate};
+pub use surround::page_headers;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, FromRef};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
 use stepwell_engine::Client;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use crate::access::Gate;
+use crate::openapi::Description;
 use crate::problem::Problem;
 
 /// Bytes of a request's body. A Lambda function takes 6 MB of request, in which a body may ride as base64: a third longer.
@@ -70,47 +105,120 @@ pub struct Api {
     pub client: Client,
     /// Whose keys open it.
     pub access: Access,
+    /// What its host is like.
+    pub site: Site,
+}
+
+/// What the host of the router is like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Whether an answer may be sent bit by bit. A Lambda function behind most fronts hands over its answer as a whole.
+    pub streams: bool,
+    /// Where the outside finds it, without a slash at the end: `https://runs.example.com`. It stands in the API's description.
+    pub base_url: Option<String>,
+    /// Whether it serves its own machine alone.
+    pub local: bool,
+}
+
+/// What handlers work with.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    client: Client,
+    access: Access,
+    site: Site,
+    description: Description,
+}
+
+impl FromRef<Shared> for Client {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.client.clone()
+    }
+}
+
+impl FromRef<Shared> for Access {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.access.clone()
+    }
+}
+
+impl FromRef<Shared> for Site {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.site.clone()
+    }
+}
+
+impl FromRef<Shared> for Description {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.description.clone()
+    }
 }
 
 /// The API. Everything but `GET /v1/health` is for whom `api.access` knows, or whom the host has authenticated ([`Actor`]).
 pub fn router(api: Api) -> Router {
-    let Api { client, access } = api;
-    let open = Router::new().route("/v1/health", get(health)).method_not_allowed_fallback(wrong_method);
-    // The guard stands before the answer to an unknown route too: a new route is closed until it is opened on purpose.
-    let guarded = Router::new()
-        .route("/v1/runs", get(runs::list).post(runs::start))
-        .route("/v1/runs/{run}", get(runs::show))
-        .route("/v1/runs/{run}/history", get(runs::history))
-        .route("/v1/runs/{run}/signals", post(runs::signal))
-        .route("/v1/runs/{run}/cancel", post(runs::cancel))
-        .route("/v1/runs/{run}/resume", post(runs::resume))
-        .route("/v1/runs/{run}/let-stand", post(runs::let_stand))
-        .route("/v1/runs/{run}/effects/{key}/resolve", post(unknowns::resolve))
-        .route("/v1/runs/{run}/approvals", get(approvals::of_run))
-        .route("/v1/runs/{run}/approvals/{id}", post(approvals::answer))
-        .route("/v1/approvals", get(approvals::list))
-        .route("/v1/unknowns", get(unknowns::list))
+    let Api { client, access, site } = api;
+    let (described, said) = described_routes().split_for_parts();
+    let description = Description::of(said, site.base_url.clone());
+    let gate = Gate { access: access.clone(), client: client.clone() };
+    let shared = Shared { client, access, site, description };
+    let links = Router::new()
+        .route("/links/style.css", get(links::style))
+        .route("/links/{token}", get(links::show).post(links::act));
+    // The guard stands before the answer to an unknown route too: what its table does not have is closed.
+    described
+        .merge(links)
         .fallback(no_such_route)
-        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(access, access::guard))
-        .with_state(client);
-    open.merge(guarded).layer(from_fn(surround::surround))
+        .layer(from_fn_with_state(gate, access::guard))
+        .layer(from_fn(surround::surround))
+        .with_state(shared)
 }
 
-#[derive(Serialize)]
+/// Every route but those of links. Each stands in the description, since it comes from there.
+fn described_routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::default()
+        .routes(routes!(health))
+        .routes(routes!(session::begin, session::end))
+        .routes(routes!(links::make))
+        .routes(routes!(openapi::describe))
+        .routes(routes!(runs::workflows))
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(watch::show))
+        .routes(routes!(watch::events))
+        .routes(routes!(runs::history))
+        .routes(routes!(runs::signal))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::resume))
+        .routes(routes!(runs::let_stand))
+        .routes(routes!(repair::state))
+        .routes(routes!(repair::pause))
+        .routes(routes!(repair::retry))
+        .routes(routes!(repair::edit))
+        .routes(routes!(repair::move_to))
+        .routes(routes!(repair::discard))
+        .routes(routes!(unknowns::resolve))
+        .routes(routes!(approvals::of_run))
+        .routes(routes!(approvals::answer))
+        .routes(routes!(approvals::list))
+        .routes(routes!(unknowns::list))
+}
+
+#[derive(Serialize, ToSchema)]
 struct HealthView {
+    /// `ok`.
     status: &'static str,
 }
 
+/// Says that the process answers
+///
+/// It needs no key, and touches nothing.
+#[utoipa::path(
+    get, path = "/v1/health", operation_id = "health", tag = "about", security(()),
+    responses((status = 200, description = "It does", body = HealthView)),
+)]
 async fn health() -> Json<HealthView> {
     Json(HealthView { status: "ok" })
 }
 
 async fn no_such_route() -> Problem {
     Problem::fix("no-such-route", "there is nothing at this path: see the API's description for what there is")
-}
-
-async fn wrong_method() -> Problem {
-    Problem::fix("wrong-method", "this path does not take this method: the header Allow lists those it does")
 }

@@ -4,10 +4,12 @@ use core::marker::PhantomData;
 
 use serde::Deserialize;
 use stepwell_core::limits::PAGE_MAX;
-use stepwell_core::{Json, Phase, RunId, Timestamp};
+use stepwell_core::{Json, Phase, RunId, Timestamp, WorkflowName};
 use stepwell_engine::{Client, ClientError};
 use stepwell_ports::{ListQuery, StoreError};
+use utoipa::IntoParams;
 
+use crate::access::{Caller, Permission};
 use crate::problem::Problem;
 use crate::view::{OfRun, of_each};
 
@@ -20,10 +22,15 @@ const RUNS_AT_ONCE: usize = 8;
 /// Bytes after which a page looks at no further runs. A Lambda function answers with 6 MB at most.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct PageAsked {
+    /// How many runs are looked at, at most; 50 when it is not said.
+    #[param(minimum = 1, maximum = 1000, required = false, value_type = u64)]
     limit: Option<usize>,
+    /// The `next` of the page before.
+    #[param(required = false, value_type = String)]
     after: Option<String>,
 }
 
@@ -43,6 +50,7 @@ struct Place<T> {
 /// Those of a page of runs that are to be kept.
 pub(crate) async fn look<T: OfRun>(
     client: &Client,
+    caller: &Caller,
     PageAsked { limit, after }: PageAsked,
     now: Timestamp,
     keep: fn(&T) -> bool,
@@ -59,13 +67,15 @@ pub(crate) async fn look<T: OfRun>(
     let (mut items, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
     while let Some(Place { status, after, .. }) = place.take_if(|_| looked_at < limit && bytes < PAGE_BYTES_MAX) {
         let some = RUNS_AT_ONCE.min(limit - looked_at);
-        let query = ListQuery { workflow: None, phase: Some(status), limit: some, after };
+        let query =
+            ListQuery { workflow: only(caller), phase: Some(status), limit: some, after, ..ListQuery::default() };
         let page = match client.list(&query).await {
             Err(ClientError::Store(StoreError::Invalid(_))) if query.after.is_some() => return Err(no_such_page()),
             listed => listed?,
         };
         looked_at += page.items.len();
-        let runs: Vec<RunId> = page.items.into_iter().map(|summary| summary.run).collect();
+        let seen = page.items.into_iter().filter(|run| caller.may(Permission::Look, Some(&run.workflow)));
+        let runs: Vec<RunId> = seen.map(|summary| summary.run).collect();
         for found in of_each::<T>(client, &runs, now).await?.iter().filter(|found| keep(found)) {
             let shown = Json::of(found).map_err(Problem::defect)?;
             bytes += shown.text().len();
@@ -77,6 +87,12 @@ pub(crate) async fn look<T: OfRun>(
         };
     }
     Ok(Found { items, next: place.map(|place| place.token()) })
+}
+
+/// The workflow whose runs this caller may see, where it is but one: then the store lists no others.
+pub(crate) fn only(caller: &Caller) -> Option<WorkflowName> {
+    let mut seen = caller.workflows(Permission::Look)?;
+    if seen.len() == 1 { seen.pop() } else { None }
 }
 
 impl<T: OfRun> Place<T> {

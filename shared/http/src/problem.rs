@@ -3,14 +3,16 @@
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use stepwell_engine::{ClientError, Remedy};
 use stepwell_ports::Clock;
 use stepwell_ports::system::SystemClock;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::codes::{DEFECT, Row, TABLE};
 use crate::view::AnswerView;
 
 /// After how many seconds it is worth asking again, where nothing says when.
@@ -21,100 +23,6 @@ const RETRY_AFTER_SECONDS_MAX: u64 = 900;
 
 /// Bytes of a detail that are shown: it may repeat what the caller sent.
 const DETAIL_BYTES_MAX: usize = 1_024;
-
-/// What is the case when an error has this code.
-struct Row {
-    code: &'static str,
-    status: StatusCode,
-    title: &'static str,
-    /// What the caller is told when the error's own text may name what is behind the API: that goes to the log.
-    instead: Option<&'static str>,
-}
-
-const fn row(code: &'static str, status: StatusCode, title: &'static str) -> Row {
-    Row { code, status, title, instead: None }
-}
-
-const fn hides(code: &'static str, status: StatusCode, title: &'static str, instead: &'static str) -> Row {
-    Row { code, status, title, instead: Some(instead) }
-}
-
-const DEFECT: Row = hides(
-    "defect",
-    StatusCode::INTERNAL_SERVER_ERROR,
-    "Something is wrong here",
-    "the program has a defect; what it knows of it is in its log, under this reference",
-);
-
-/// Every code: those of [`ClientError::code`], and those of the API itself.
-const TABLE: [Row; 36] = [
-    row("not-json", StatusCode::BAD_REQUEST, "The body is not JSON"),
-    row("bad-query", StatusCode::BAD_REQUEST, "The query cannot be used"),
-    row("bad-name", StatusCode::BAD_REQUEST, "A name or id cannot be used"),
-    row("bad-header", StatusCode::BAD_REQUEST, "A header cannot be used"),
-    row("bad-body", StatusCode::BAD_REQUEST, "The body cannot be read"),
-    row("unauthenticated", StatusCode::UNAUTHORIZED, "Who calls is not known"),
-    row("no-authority", StatusCode::FORBIDDEN, "The caller may not decide this"),
-    row("no-such-route", StatusCode::NOT_FOUND, "There is no such route"),
-    row("no-such-run", StatusCode::NOT_FOUND, "There is no such run"),
-    row("no-such-approval", StatusCode::NOT_FOUND, "The run has no such approval"),
-    row("wrong-method", StatusCode::METHOD_NOT_ALLOWED, "The route does not take this method"),
-    row("key-conflict", StatusCode::CONFLICT, "The key was used with another input"),
-    row("signal-conflict", StatusCode::CONFLICT, "The id was used for another signal"),
-    row("ended", StatusCode::CONFLICT, "The run has ended"),
-    row("not-parked", StatusCode::CONFLICT, "The run is not parked"),
-    row("not-open", StatusCode::CONFLICT, "The effect is not open"),
-    row("on-its-way", StatusCode::CONFLICT, "The call may still land"),
-    row("decided", StatusCode::CONFLICT, "The approval was decided before"),
-    row("replaced", StatusCode::CONFLICT, "The approval was replaced"),
-    row("expired", StatusCode::CONFLICT, "The approval has expired"),
-    row("not-undoing", StatusCode::CONFLICT, "The run does not take anything back"),
-    row("moved-on", StatusCode::CONFLICT, "The run has moved on"),
-    row("too-large", StatusCode::PAYLOAD_TOO_LARGE, "It is too large"),
-    row("wrong-type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is of another type than JSON"),
-    row("unknown-workflow", StatusCode::UNPROCESSABLE_ENTITY, "There is no such workflow"),
-    row("unknown-signal", StatusCode::UNPROCESSABLE_ENTITY, "The workflow accepts no such signal"),
-    row("misfit", StatusCode::UNPROCESSABLE_ENTITY, "A value does not fit"),
-    row("bad-value", StatusCode::UNPROCESSABLE_ENTITY, "A value cannot be taken"),
-    hides(
-        "refused",
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "The store refuses this",
-        "the store takes no such request, now or later: it may be that the run would grow too large; nothing was written",
-    ),
-    row("mailbox-full", StatusCode::TOO_MANY_REQUESTS, "The run's mailbox is full"),
-    hides(
-        "busy",
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The store is busy",
-        "the store is busy and nothing was written; try again later",
-    ),
-    hides(
-        "unavailable",
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Something behind the API is not available",
-        "something behind the API is not available; try again later",
-    ),
-    hides(
-        "maybe-written",
-        StatusCode::SERVICE_UNAVAILABLE,
-        "It may have happened",
-        "the write may have happened; ask again with the same idempotency key or signal id, or look at the run first",
-    ),
-    hides(
-        "not-sent",
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Written, but no message was sent",
-        "the change is written, but no message was sent; the sweeper wakes the run within minutes",
-    ),
-    hides(
-        "damaged",
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "Stored data cannot be used",
-        "stored data is missing, altered, or from newer code; a person has to look",
-    ),
-    DEFECT,
-];
 
 /// What went wrong, for the caller.
 pub(crate) struct Problem {
@@ -129,17 +37,30 @@ pub(crate) struct Problem {
     first: Option<Box<AnswerView>>,
 }
 
-#[derive(Serialize)]
-struct ProblemView<'a> {
+/// What went wrong: a problem of RFC 9457.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemView<'a> {
+    /// The code, as a reference.
     r#type: String,
+    /// What is the case, for people.
     title: &'a str,
+    /// The status of the answer.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
+    /// What has happened, and what to do, for people.
     detail: &'a str,
+    /// What is the case, for programs.
     code: &'a str,
+    /// What helps: `retry` as it is, `fix-the-input`, or `call-a-person`.
     remedy: &'a str,
+    /// Under what the log tells the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     reference: Option<&'a str>,
+    /// The answer that stands, where an approval was decided before.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = AnswerView)]
     first: Option<&'a AnswerView>,
 }
 
@@ -149,9 +70,42 @@ impl Problem {
         Self::new(code, Remedy::FixTheInput, detail.into())
     }
 
+    /// Something that helps later, after so many seconds.
+    pub(crate) fn later(code: &'static str, detail: impl Into<String>, seconds: u64) -> Self {
+        let problem = Self::new(code, Remedy::Retry, detail.into());
+        Self { retry_after: seconds.clamp(1, RETRY_AFTER_SECONDS_MAX), ..problem }
+    }
+
     /// Something that must not happen. Only the log has these words.
     pub(crate) fn defect(words: impl Display) -> Self {
         Self::new(DEFECT.code, Remedy::CallAPerson, words.to_string())
+    }
+
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.row.status
+    }
+
+    pub(crate) const fn title(&self) -> &'static str {
+        self.row.title
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(crate) fn reference(&self) -> Option<&str> {
+        self.reference.as_deref()
+    }
+
+    /// The header that says what to do, if there is one.
+    pub(crate) fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        match (self.remedy, self.row.status) {
+            (Remedy::Retry, _) => Some((RETRY_AFTER, HeaderValue::from(self.retry_after))),
+            (Remedy::FixTheInput, StatusCode::UNAUTHORIZED) => {
+                Some((WWW_AUTHENTICATE, HeaderValue::from_static(r#"ApiKey realm="stepwell""#)))
+            }
+            (Remedy::FixTheInput | Remedy::CallAPerson, _) => None,
+        }
     }
 
     fn new(code: &'static str, remedy: Remedy, words: String) -> Self {
@@ -191,7 +145,8 @@ impl From<ClientError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { row: Row { code, status, title, .. }, detail, remedy, retry_after, reference, first } = self;
+        let more = self.header();
+        let Self { row: Row { code, status, title, .. }, detail, remedy, retry_after: _, reference, first } = self;
         let view = ProblemView {
             r#type: format!("/problems/{code}"),
             title,
@@ -206,13 +161,6 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&view).unwrap_or_default();
         let kind = (CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let mut response = (*status, [kind], body).into_response();
-        let more = match (remedy, *status) {
-            (Remedy::Retry, _) => Some((RETRY_AFTER, HeaderValue::from(retry_after))),
-            (Remedy::FixTheInput, StatusCode::UNAUTHORIZED) => {
-                Some((WWW_AUTHENTICATE, HeaderValue::from_static(r#"ApiKey realm="stepwell""#)))
-            }
-            (Remedy::FixTheInput | Remedy::CallAPerson, _) => None,
-        };
         response.headers_mut().extend(more);
         response
     }
@@ -320,8 +268,8 @@ mod tests {
     fn codes_are_unique_and_no_failure_of_ours_tells_what_is_behind_it() {
         let codes: BTreeSet<&str> = TABLE.iter().map(|row| row.code).collect();
         assert_eq!(codes.len(), TABLE.len());
-        for Row { code, status, instead, .. } in &TABLE {
-            assert!(!status.is_server_error() || instead.is_some(), "{code}");
+        for Row { code, status, instead, .. } in TABLE {
+            assert!(!status.is_server_error() || instead.is_some() || *code == "no-issuer", "{code}");
         }
     }
 

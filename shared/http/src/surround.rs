@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -19,6 +19,30 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
+
+/// What pages need on top, or otherwise. Scripts, styles and pictures are files of this host: text that a run holds can be none of them.
+const PAGE_HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+    ),
+    // Not "no-referrer": with it a form would not say where it comes from, and no session could be begun.
+    (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// Sets the headers that pages need, where they are not set otherwise.
+pub fn page_headers(headers: &mut HeaderMap) {
+    for (name, value) in PAGE_HEADERS {
+        headers.entry(name).or_insert(value);
+    }
+}
 
 pub(crate) async fn surround(request: Request, next: Next) -> Response {
     let method = request.method().clone();

@@ -2,47 +2,73 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::response::Response;
 use serde::{Deserialize, Deserializer, Serialize};
 use stepwell_core::decide::{Resolution, Resolve};
 use stepwell_core::{EffectKey, Json, Payload, RunId};
 use stepwell_engine::Client;
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
+use utoipa::ToSchema;
 
-use crate::access::By;
+use crate::access::{By, Caller};
 use crate::pages::{self, Found, PageAsked};
 use crate::problem::Problem;
-use crate::request::{Asked, Body, OfEffect, says_nothing};
+use crate::request::{Asked, Body, Known, OfEffect, says_nothing};
+use crate::schema;
 use crate::view::UnknownView;
+use crate::watch::tagged;
 
 /// Those of a page of runs, and where it goes on.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct UnknownsView {
+    #[schema(value_type = Vec<UnknownView>)]
     unknowns: Vec<Json>,
+    /// Where the next page begins, if there is one.
+    #[schema(required = true)]
     next: Option<String>,
 }
 
+/// Lists effects that may have happened, of runs that have not ended
+///
+/// A page is a page of runs: it may hold nothing, or several of one run. The last one is the one whose `next` is `null`.
+#[utoipa::path(
+    get, path = "/v1/unknowns", operation_id = "list_unknowns", tag = "unknowns", params(PageAsked, Known),
+    responses(
+        (status = 200, description = "Those of a page of runs", body = UnknownsView),
+        (status = 304, description = "It is as the caller knows"),
+    ),
+)]
 pub(crate) async fn list(
     State(client): State<Client>,
+    caller: Caller,
     Asked(asked): Asked<PageAsked>,
-) -> Result<Answer<UnknownsView>, Problem> {
-    let Found { items, next } = pages::look::<UnknownView>(&client, asked, SystemClock.now(), |_| true).await?;
-    Ok(Answer(UnknownsView { unknowns: items, next }))
+    known: Known,
+) -> Result<Response, Problem> {
+    let Found { items, next } =
+        pages::look::<UnknownView>(&client, &caller, asked, SystemClock.now(), |_| true).await?;
+    tagged(&known, &UnknownsView { unknowns: items, next })
 }
 
-#[derive(Deserialize)]
+/// A person's word on how an effect has ended.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveBody {
     resolution: Word,
-    /// `null` is a result.
+    /// With `succeeded` alone, and there it has to be given: what the effect has answered. `null` is a result.
     #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Value)]
     result: Option<Json>,
+    /// With `failed` alone, and there it has to be given: what the step is told.
+    #[schema(value_type = Option<schema::Why>)]
     message: Option<String>,
+    #[schema(value_type = schema::Why)]
     why: String,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schema(as = ResolutionWord)]
 enum Word {
     Succeeded,
     Failed,
@@ -50,15 +76,26 @@ enum Word {
     SignOff,
 }
 
-#[derive(Serialize)]
+/// An effect that is settled.
+#[derive(Serialize, ToSchema)]
 pub(crate) struct ResolveView {
+    #[schema(value_type = schema::RunId)]
     run: RunId,
+    #[schema(value_type = schema::EffectKey)]
     key: EffectKey,
+    /// How it has ended.
     resolution: &'static str,
     by: String,
     why: String,
 }
 
+/// Says how an effect has ended that may have happened
+#[utoipa::path(
+    post, path = "/v1/runs/{run}/effects/{key}/resolve", operation_id = "resolve_effect", tag = "unknowns",
+    params(OfEffect), request_body = ResolveBody,
+    responses((status = 200, description = "It is settled", body = ResolveView)),
+    extensions(("x-problems" = json!(["ended", "not-open", "on-its-way"]))),
+)]
 pub(crate) async fn resolve(
     State(client): State<Client>,
     By(by): By,

@@ -25,6 +25,7 @@
 mod api;
 mod batch;
 mod dead_letters;
+mod jwks;
 mod logs;
 mod messages;
 mod process;
@@ -38,6 +39,7 @@ use stepwell::Registry;
 
 pub use api::respond;
 pub use dead_letters::DeadLetters;
+pub use jwks::Jwks;
 pub use messages::Messages;
 pub use process::warm;
 pub use sweep::sweep;

@@ -13,7 +13,7 @@ use stepwell::Registry;
 use stepwell::prelude::*;
 use stepwell_core::Digest;
 use stepwell_engine::TurnTime;
-use stepwell_http::{Access, Api, router};
+use stepwell_http::{Access, Api, Limits, Rate, Site, router};
 use stepwell_lambda::respond;
 use stepwell_testkit::faults::Gate;
 
@@ -69,8 +69,14 @@ fn bed() -> Bed {
 }
 
 async fn answer(bed: &Bed, access: Access, event: &Value) -> (StatusCode, Value) {
+    answer_as(bed, access, &["admin"], event).await
+}
+
+async fn answer_as(bed: &Bed, access: Access, iam_roles: &[&str], event: &Value) -> (StatusCode, Value) {
+    let iam_roles: Vec<String> = iam_roles.iter().map(|role| (*role).to_owned()).collect();
     let request: Request = lambda_http::request::from_str(&event.to_string()).unwrap();
-    let response = respond(router(Api { client: bed.client(), access }), request).await.unwrap();
+    let api = Api { client: bed.client(), access, site: Site::default() };
+    let response = respond(router(api), &iam_roles, request).await.unwrap();
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap())
@@ -109,9 +115,46 @@ async fn what_a_caller_does_is_noted_under_its_arn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_whom_aws_has_authenticated_has_the_roles_that_are_set() {
+    let bed = bed();
+    let run = bed.start("forever", ()).await;
+    let cancel = post(event(IAM), &format!("/v1/runs/{run}/cancel"), &json!({}));
+    for roles in [&["viewer"][..], &["operator@asking"], &["finance"], &[]] {
+        let (status, body) = answer_as(&bed, Access::none(), roles, &cancel).await;
+        assert!(matches!(status.as_u16(), 403 | 404), "{roles:?}: {status} {body}");
+    }
+    assert!(bed.checkpoint(&run).await.cancel.is_none());
+    assert!(answer_as(&bed, Access::none(), &["operator@forever"], &cancel).await.0.is_success());
+    // A key beside it changes nothing: AWS has said who it is.
+    let mut both = cancel.clone();
+    both["headers"]["x-api-key"] = json!("a guess");
+    assert!(answer_as(&bed, Access::none(), &["operator"], &both).await.0.is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_guesses_is_told_apart_by_the_address_that_aws_names() {
+    let bed = bed();
+    let failures = Some(Rate::new(2, Duration::from_hours(1)));
+    let access = Access::from_text(&format!("ann:viewer={}", Digest::of(b"a secret"))).unwrap();
+    let access = access.with_limits(Limits { failures, ..Limits::none() });
+    let ask = async |key: &str, address: &str| {
+        let mut event = event(OPEN);
+        event["headers"]["x-api-key"] = json!(key);
+        // Which header says so is the caller's own choice.
+        event["headers"]["x-forwarded-for"] = json!("198.51.100.1");
+        event["requestContext"]["http"]["sourceIp"] = json!(address);
+        answer(&bed, access.clone(), &event).await.0.as_u16()
+    };
+    for expected in [401, 401, 429] {
+        assert_eq!(ask("a guess", "203.0.113.7").await, expected);
+    }
+    assert_eq!((ask("a secret", "203.0.113.7").await, ask("a secret", "203.0.113.8").await), (429, 200));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_else_comes_in_without_a_key() {
     let bed = bed();
-    let access = || Access::from_text(&format!("ann={}", Digest::of(b"a secret"))).unwrap();
+    let access = || Access::from_text(&format!("ann:viewer={}", Digest::of(b"a secret"))).unwrap();
     let (status, body) = answer(&bed, access(), &event(OPEN)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED, "{body}");
     let mut with_key = event(OPEN);
@@ -151,7 +194,7 @@ async fn a_key_decides_with_its_roles_and_whom_aws_knows_in_its_own_name() {
     let approval = bed.checkpoint(&run).await.progress.approvals[0].id.clone();
     let access = || {
         let (plain, with_role) = (Digest::of(b"plain"), Digest::of(b"with a role"));
-        Access::from_text(&format!("bob={plain},fay:cfo+finance={with_role}")).unwrap()
+        Access::from_text(&format!("bob:approver={plain},fay:approver+cfo+finance={with_role}")).unwrap()
     };
     let path = format!("/v1/runs/{run}/approvals/{approval}");
     let approve = |event: Value| post(event, &path, &json!({ "decision": "approve" }));

@@ -6,7 +6,7 @@ use stepwell_core::history::Segment;
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_core::write::{LogAppend, Write, WriteRequest};
 use stepwell_core::{EffectKey, EffectRecord, Json, LogId, Revision, RunId};
-use stepwell_ports::{Claim, Claimed, StoreError};
+use stepwell_ports::{Claim, Claimant, Claimed, StoreError};
 
 use crate::fault::Abort;
 use crate::row;
@@ -150,22 +150,22 @@ pub(crate) fn segments(db: &Connection, run: &RunId, from: Revision, limit: usiz
 
 /// Makes a run the owner of a key, or says who is.
 pub(crate) fn claim(db: &Connection, claim: &Claim) -> Result<Claimed, Abort> {
-    let (key, run) = (claim.key.as_str(), &claim.run);
+    let (key, by) = (claim.key.as_str(), claim.by.to_string());
     let sum = |run: &str| Sum::of(run).text("claim").text(key).end();
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let stored: Option<(String, i64)> = db.prepare_cached(OWNER)?.query_row([key], read).optional()?;
     if let Some((owner, crc)) = stored {
-        let owner = RunId::new(owner).map_err(|error| Abort::Damaged(format!("claim of {key}: {error}")))?;
-        row::intact(&owner, &format!("claim of {key}"), sum(owner.as_str()), crc)?;
-        if !claim.is_granted_by(Some(&owner)) {
-            return Ok(Claimed::Of(owner));
+        let who = Claimant::parse(&owner).ok_or_else(|| Abort::Damaged(format!("claim of {key}: no run has it")))?;
+        row::intact(&who.run, &format!("claim of {key}"), sum(&owner), crc)?;
+        if !claim.is_granted_by(Some(&who)) {
+            return Ok(Claimed::Of(who));
         }
         // It was the run's already: a repeated claim writes nothing.
-        if owner == *run {
+        if who == claim.by {
             return Ok(Claimed::Mine);
         }
     }
-    db.prepare_cached(PUT_CLAIM)?.execute(params![key, run.as_str(), sum(run.as_str())])?;
+    db.prepare_cached(PUT_CLAIM)?.execute(params![key, by, sum(&by)])?;
     Ok(Claimed::Mine)
 }
 

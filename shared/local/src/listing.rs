@@ -26,11 +26,14 @@ const DUE: &str = concat!(
 const LIST: &str = concat!(
     "SELECT run, started_at, ",
     wakes_at!(),
-    " FROM runs WHERE workflow = ?1 AND phase = ?2 AND (started_at, run) < (?3, ?4)
-    ORDER BY started_at DESC, run DESC LIMIT ?5"
+    " FROM runs WHERE workflow = ?1 AND phase = ?2 AND (started_at, run) < (?3, ?4) AND started_at >= ?5
+    ORDER BY started_at DESC, run DESC LIMIT ?6"
 );
 /// The workflow that comes after another one.
 const NEXT_WORKFLOW: &str = "SELECT workflow FROM runs WHERE workflow > ?1 ORDER BY workflow LIMIT 1";
+
+/// The first time that is negative as SQLite stores it: such times come after all others.
+const FAR: u64 = 1 << 63;
 
 /// A place in an index, right after an entry of this time and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +43,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Before the newest entry of the list: no run id has a character as high.
-    pub(crate) fn newest() -> Self {
-        Self { at: u64::MAX >> 1, run: "\u{7f}".into() }
+    /// Before the newest entry of the list that is asked for: no run id has a character as high.
+    pub(crate) fn newest(query: &ListQuery) -> Self {
+        match query.started_before {
+            Some(before) => Self { at: before.0.min(FAR - 1), run: String::new() },
+            None => Self { at: FAR - 1, run: "\u{7f}".into() },
+        }
     }
 
     /// As a page's `next`. Its checksum covers what was asked for, so that it is good for that alone.
@@ -73,14 +79,11 @@ pub(crate) const DUE_ASKED: &str = "due";
 
 /// What tokens of this query are good for.
 pub(crate) fn asked(query: &ListQuery) -> String {
-    let workflow = query.workflow.as_ref().map_or("", WorkflowName::as_str);
-    format!("list/{workflow}/{}", query.phase.map_or("", Phase::as_str))
+    format!("list/{}", query.conditions())
 }
 
 /// One page of runs that are due.
 pub(crate) fn due(db: &Connection, until: Timestamp, limit: usize, after: Option<&Place>) -> Result<DuePage, Abort> {
-    /// The first time that is negative as SQLite stores it: such times come after all others.
-    const FAR: u64 = 1 << 63;
     let mut items = Vec::new();
     let mut statement = db.prepare_cached(DUE)?;
     for (first, last) in [(0, until.0.min(FAR - 1)), (FAR, until.0)] {
@@ -115,10 +118,12 @@ pub(crate) fn list(db: &Connection, query: &ListQuery, after: &Place) -> Result<
     };
     let phases = query.phase.map_or_else(|| Phase::ALL.to_vec(), |phase| vec![phase]);
     let mut items = Vec::new();
+    let from = query.started_from.map_or(0, |from| from.0.min(FAR - 1));
     let mut statement = db.prepare_cached(LIST)?;
     for workflow in &workflows {
         for phase in &phases {
-            let asked = params![workflow.as_str(), phase.as_str(), int(after.at), after.run, one_more(query.limit)];
+            let (at, limit) = (int(after.at), one_more(query.limit));
+            let asked = params![workflow.as_str(), phase.as_str(), at, after.run, int(from), limit];
             let mut rows = statement.query(asked)?;
             while let Some(row) = rows.next()? {
                 items.push(RunSummary {
@@ -183,7 +188,10 @@ mod tests {
     #[test]
     fn listings_walk_their_index_and_sort_nothing() {
         assert_eq!(plan(DUE), "SEARCH runs USING INDEX due ((due_at,run)>(?,?) AND due_at<?)");
-        assert_eq!(plan(LIST), "SEARCH runs USING INDEX list (workflow=? AND phase=? AND (started_at,run)<(?,?))");
+        assert_eq!(
+            plan(LIST),
+            "SEARCH runs USING INDEX list (workflow=? AND phase=? AND started_at>? AND (started_at,run)<(?,?))"
+        );
         assert_eq!(plan(NEXT_WORKFLOW), "SEARCH runs USING COVERING INDEX list (workflow>?)");
     }
 

@@ -71,7 +71,8 @@ impl CheckpointStore for Local {
     async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
         check_limit(query.limit)?;
         let after = query.after.as_deref();
-        let after = after.map_or(Ok(Place::newest()), |token| Place::parse(token, &listing::asked(query)))?;
+        let after =
+            after.map_or_else(|| Ok(Place::newest(query)), |token| Place::parse(token, &listing::asked(query)))?;
         let query = query.clone();
         self.read_aside(move |db| listing::list(db, &query, &after)).await
     }

@@ -135,7 +135,8 @@ async fn what_lies_beside_is_checked_too() {
 async fn a_claim_that_was_changed_is_granted_to_nobody() {
     for change in ["run = 'other'", "run = ''", "crc = crc + 1"] {
         let (dir, held, key) = folder().await;
-        let claim = |name: &str| Claim { key: key.clone(), run: run(name), instead_of: Some(held.run.clone()) };
+        let claim =
+            |name: &str| Claim { key: key.clone(), by: run(name).into(), instead_of: Some(held.run.clone().into()) };
         let local = open(dir.path());
         assert_eq!(local.claim(&claim("r")).await, Ok(Claimed::Mine));
         self::change(dir.path(), &format!("UPDATE claims SET {change}"));
@@ -155,12 +156,12 @@ async fn a_database_from_before_there_were_claims_takes_them() {
     let (dir, held, key) = folder().await;
     database(dir.path()).execute_batch("DROP TABLE claims").unwrap();
     let local = open(dir.path());
-    let claim = Claim { key, run: held.run.clone(), instead_of: None };
+    let claim = Claim { key, by: held.run.clone().into(), instead_of: None };
     assert_eq!(local.claim(&claim).await, Ok(Claimed::Mine));
     assert_eq!(local.load(&held.run).await, Ok(Some(held)));
     drop(local);
-    let others = Claim { run: run("other"), ..claim };
-    assert_eq!(open(dir.path()).claim(&others).await, Ok(Claimed::Of(run("r"))));
+    let others = Claim { by: run("other").into(), ..claim };
+    assert_eq!(open(dir.path()).claim(&others).await, Ok(Claimed::Of(run("r").into())));
 }
 
 #[tokio::test]

@@ -47,14 +47,14 @@ async fn everything_is_there_after_closing_and_opening_again() {
     let buried = buried.iter().find(|delivery| delivery.message.run.as_str() == "unknown").unwrap();
     local.bury(buried, "there is no such run").await.unwrap();
     let key = EffectKey::derive(&run, &expected.workflow, "refund", Scope::Business("order-7"));
-    let claim = Claim { key, run: run.clone(), instead_of: None };
+    let claim = Claim { key, by: run.clone().into(), instead_of: None };
     assert_eq!(local.claim(&claim).await, Ok(Claimed::Mine));
     drop(local);
 
     let local = open(dir.path());
     assert_eq!(local.load(&run).await.unwrap(), Some(expected.clone()));
-    let others = Claim { run: support::run("other"), ..claim };
-    assert_eq!(local.claim(&others).await, Ok(Claimed::Of(run.clone())));
+    let others = Claim { by: support::run("other").into(), ..claim };
+    assert_eq!(local.claim(&others).await, Ok(Claimed::Of(run.clone().into())));
     let entries: Vec<Json> = (1..=5).map(|number| Json::of(&number).unwrap()).collect();
     assert_eq!(local.log(&run, LogId(0), 0, 100).await.unwrap(), entries);
     assert_eq!(local.get(&blob).await.unwrap(), b"report");

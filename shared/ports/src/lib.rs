@@ -22,4 +22,6 @@ pub use clock::Clock;
 pub use error::StoreError;
 pub use ids::Ids;
 pub use queue::{Delivery, Envelope, QueueError, Receipt, RunQueue};
-pub use store::{CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, Written, check_limit};
+pub use store::{
+    CheckpointStore, Claim, Claimant, Claimed, DuePage, ListQuery, Page, RunSummary, Written, check_limit,
+};

@@ -1,5 +1,7 @@
 //! The store of checkpoints, and of what lies beside them: log entries, history segments, spilled effects, two indexes.
 
+use core::fmt;
+
 use async_trait::async_trait;
 use stepwell_core::decide::DueRun;
 use stepwell_core::history::Segment;
@@ -27,16 +29,64 @@ pub struct Claim {
     /// The key.
     pub key: EffectKey,
     /// Who asks.
-    pub run: RunId,
+    pub by: Claimant,
     /// The owner that it takes the key from, if that one still has it: the caller has seen that it will never act under it.
-    pub instead_of: Option<RunId>,
+    pub instead_of: Option<Claimant>,
+}
+
+/// A run, in one of its lives: it begins another when it is brought back after it had failed. What somebody has seen of a run that has
+/// failed is true of that life, and does not hold against the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// Which run.
+    pub run: RunId,
+    /// Its life: how often it was brought back ([`Progress::lives`](stepwell_core::Progress::lives)).
+    pub life: u32,
+}
+
+impl Claimant {
+    /// Reads what [`Display`](fmt::Display) writes. `None`: it is none.
+    ///
+    /// ```
+    /// use stepwell_ports::Claimant;
+    /// for text in ["order-7", "order-7+2"] {
+    ///     assert_eq!(Claimant::parse(text).map(|claimant| claimant.to_string()).as_deref(), Some(text));
+    /// }
+    /// assert_eq!(Claimant::parse("order-7+0"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let (run, life) = match text.split_once('+') {
+            None => (text, 0),
+            // No run id has a plus.
+            Some((run, life)) => {
+                (run, life.parse().ok().filter(|number: &u32| number.to_string() == life && *number > 0)?)
+            }
+        };
+        Some(Self { run: RunId::new(run).ok()?, life })
+    }
+}
+
+impl From<RunId> for Claimant {
+    /// In its first life.
+    fn from(run: RunId) -> Self {
+        Self { run, life: 0 }
+    }
+}
+
+impl fmt::Display for Claimant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.life {
+            0 => write!(f, "{}", self.run),
+            life => write!(f, "{}+{life}", self.run),
+        }
+    }
 }
 
 impl Claim {
-    /// Whether the run gets the key from this owner: it was nobody's, or its own already, or the one's that it is to be
+    /// Whether the run gets the key from this owner: it was nobody's, or its own already in this life, or the one's that it is to be
     /// taken from. What [`CheckpointStore::claim`] does is defined by this.
-    pub fn is_granted_by(&self, owner: Option<&RunId>) -> bool {
-        owner.is_none_or(|owner| *owner == self.run || Some(owner) == self.instead_of.as_ref())
+    pub fn is_granted_by(&self, owner: Option<&Claimant>) -> bool {
+        owner.is_none_or(|owner| *owner == self.by || Some(owner) == self.instead_of.as_ref())
     }
 }
 
@@ -45,8 +95,8 @@ impl Claim {
 pub enum Claimed {
     /// The run's that asked.
     Mine,
-    /// This other run's; nothing was written.
-    Of(RunId),
+    /// This other one's; nothing was written.
+    Of(Claimant),
 }
 
 /// One page of a listing, and where the next begins. `next` is opaque and only good for the same query.
@@ -68,10 +118,30 @@ pub struct ListQuery {
     pub workflow: Option<WorkflowName>,
     /// Only this stored phase (leases and cancellations do not show in it).
     pub phase: Option<Phase>,
+    /// Only those that were started at this time or later.
+    pub started_from: Option<Timestamp>,
+    /// Only those that were started before this time.
+    pub started_before: Option<Timestamp>,
     /// At most this many, 1 to [`stepwell_core::limits::PAGE_MAX`].
     pub limit: usize,
     /// Go on after a page: its `next`.
     pub after: Option<String>,
+}
+
+impl ListQuery {
+    /// Whether a run that was started then is in the time that is asked for.
+    pub fn holds(&self, started_at: Timestamp) -> bool {
+        self.started_from.is_none_or(|from| from <= started_at)
+            && self.started_before.is_none_or(|before| started_at < before)
+    }
+
+    /// What is asked for, but for the page. A token of a page is good for queries that say the same.
+    pub fn conditions(&self) -> String {
+        let workflow = self.workflow.as_ref().map_or("", WorkflowName::as_str);
+        let time = |time: Option<Timestamp>| time.map(|time| time.0.to_string()).unwrap_or_default();
+        let (from, before) = (time(self.started_from), time(self.started_before));
+        format!("{workflow}/{}/{from}-{before}/", self.phase.map_or("", Phase::as_str))
+    }
 }
 
 /// A run as the list index shows it.

@@ -180,6 +180,7 @@ impl Drive {
             answers: Vec::new(),
             used: None,
             replaced_by: None,
+            by_link: ask.by_link,
         };
         let stop = Stop::Asks(approval.action.clone(), approval.deciders(NOW));
         self.approvals.push(approval);

@@ -1,8 +1,9 @@
 //! # stepwell-samples: example workflows, and the small outside world they talk to
 //!
-//! **What lives here:** the demo "competitive brief" ([`brief`]), a refund with approval, budget and compensation ([`refund`]), a first
-//! workflow that needs no outside ([`hello`]), one of any number of steps ([`countdown`]), the [`registry`] of all, and the vendors, the
-//! mail API and the shop that they call ([`outside`]). They meet over real HTTP on loopback only: workflows know the wire and no type of
+//! **What lives here:** the demo "competitive brief" ([`brief`]), a refund with approval, budget and compensation ([`refund`]), a parcel
+//! that people have to repair ([`parcel`]), a first workflow that needs no outside ([`hello`]), one of any number of steps
+//! ([`countdown`]), the [`registry`] of all, inputs that lead to each state of a run ([`ready`]), and the vendors, the mail API and the
+//! shop with its carrier that they call ([`outside`]). They meet over real HTTP on loopback only: workflows know the wire and no type of
 //! [`outside`].
 //!
 //! **What must not live here:** anything that a workflow author needs (that belongs to the SDK), and anything that runs
@@ -13,6 +14,8 @@ pub mod client;
 pub mod countdown;
 pub mod hello;
 pub mod outside;
+pub mod parcel;
+pub mod ready;
 pub mod refund;
 
 use stepwell::Registry;
@@ -21,6 +24,7 @@ use crate::brief::competitive_brief;
 use crate::client::SetupError;
 use crate::countdown::Countdown;
 use crate::hello::Greeter;
+use crate::parcel::Parcels;
 use crate::refund::Refunds;
 
 /// Where the outside is.
@@ -30,7 +34,7 @@ pub struct Outside {
     pub vendors_url: String,
     /// Base URL of the mail API, such as `http://127.0.0.1:4712`.
     pub mail_url: String,
-    /// Base URL of the shop, such as `http://127.0.0.1:4713`.
+    /// Base URL of the shop and its carrier, such as `http://127.0.0.1:4713`.
     pub shop_url: String,
 }
 
@@ -70,14 +74,15 @@ impl Default for Outside {
 /// ```
 /// let registry = stepwell_samples::registry(&stepwell_samples::Outside::default())?;
 /// let names: Vec<String> = registry.names().map(ToString::to_string).collect();
-/// assert_eq!(names, ["competitive-brief", "countdown", "hello", "refund"]);
+/// assert_eq!(names, ["competitive-brief", "countdown", "hello", "parcel", "refund"]);
 /// # Ok::<(), stepwell_samples::client::SetupError>(())
 /// ```
 ///
 /// # Errors
 /// [`SetupError`] when an address is no HTTP URL.
 pub fn registry(outside: &Outside) -> Result<Registry, SetupError> {
-    Ok(Registry::new().with(competitive_brief(outside)?).with(Countdown).with(Greeter).with(Refunds::new(outside)?))
+    let registry = Registry::new().with(competitive_brief(outside)?).with(Countdown).with(Greeter);
+    Ok(registry.with(Parcels::new(outside)?).with(Refunds::new(outside)?))
 }
 
 #[cfg(test)]

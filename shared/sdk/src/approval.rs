@@ -58,6 +58,7 @@ pub struct Approval {
     quorum: u32,
     escalation: Option<(Duration, Vec<Authority>)>,
     usable_for: Duration,
+    by_link: bool,
 }
 
 /// An approval in the making: by whom?
@@ -113,6 +114,7 @@ impl Approval {
             quorum: 1,
             escalation: None,
             usable_for: USABLE_DEFAULT,
+            by_link: false,
         })
     }
 
@@ -140,6 +142,13 @@ impl Approval {
         self
     }
 
+    /// Persons that it names may answer through a signed link, sent to them by mail say, without credentials of their own: whoever
+    /// has the link answers as that person, once. Left out, nobody can. Roles are not answered for by link.
+    pub fn by_link(mut self) -> Self {
+        self.by_link = true;
+        self
+    }
+
     /// How long there is to decide; then it expires.
     pub fn within(self, duration: Duration) -> ApprovalRequest {
         ApprovalRequest { asked: self, within: duration }
@@ -157,7 +166,7 @@ impl ApprovalRequest {
     /// What the engine is told.
     pub(crate) fn into_ask(self) -> Result<AskApproval, StepError> {
         let Self { asked, within } = self;
-        let Approval { action, parameters, fingerprint, by, quorum, escalation, usable_for } = asked;
+        let Approval { action, parameters, fingerprint, by, quorum, escalation, usable_for, by_link } = asked;
         let wrong = |what: String| StepError::terminal(format!("approval of {action}: {what}"));
         if action.is_empty() || action.chars().count() > NAME_CHARS_MAX {
             return Err(wrong(format!("an action's name has 1 to {NAME_CHARS_MAX} characters")));
@@ -174,7 +183,8 @@ impl ApprovalRequest {
         if roles.is_empty() && usize::try_from(quorum).unwrap_or(usize::MAX) > people.len() {
             return Err(wrong(format!("{quorum} have to allow it, but only {} may decide", people.len())));
         }
-        Ok(AskApproval { action: action.into(), parameters, fingerprint, by, quorum, escalation, within, usable_for })
+        let action = action.into();
+        Ok(AskApproval { action, parameters, fingerprint, by, quorum, escalation, within, usable_for, by_link })
     }
 }
 

@@ -130,6 +130,8 @@ pub trait HostedWorkflow: Send + Sync {
     fn version(&self) -> u32;
     /// Steps that a run may make.
     fn max_steps(&self) -> u64;
+    /// Whether the history keeps what a run knew at each step.
+    fn keeps_states(&self) -> bool;
     /// What a run may spend.
     fn budget(&self) -> &Budget;
     /// Checks an input at the edge.

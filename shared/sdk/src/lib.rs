@@ -60,6 +60,7 @@ mod error;
 mod fingerprint;
 pub mod host;
 mod known;
+mod link;
 mod log;
 mod next;
 mod registry;
@@ -82,6 +83,7 @@ pub use secret::{Secret, SecretError, redact};
 pub use signal::{Signal, Signals};
 pub use stepwell_core::approval::Authority;
 pub use stepwell_core::budget::{Budget, OverBudget, Reached};
+pub use stepwell_core::link::{LinkKeys, LinkKeysError};
 pub use stepwell_core::{RetryPolicy, RunId, Timestamp};
 pub use workflow::{Incompatible, StepPolicy, Stored, Workflow};
 

@@ -213,6 +213,10 @@ impl<W: Workflow> HostedWorkflow for Hosted<W> {
         W::MAX_STEPS
     }
 
+    fn keeps_states(&self) -> bool {
+        W::KEEPS_STATES
+    }
+
     fn budget(&self) -> &Budget {
         &self.budget
     }

@@ -22,6 +22,11 @@ pub trait Workflow: Send + Sync + Sized + 'static {
     /// Steps that a run may make before it is parked, which stops a loop that nobody meant.
     const MAX_STEPS: u64 = STEPS_MAX_DEFAULT;
 
+    /// Whether the history keeps what the run knew at each step, so that it can be looked at later. Each step then writes what it has
+    /// changed of the state once more (a JSON patch, up to [`BACK_BYTES_MAX`](stepwell_core::limits::BACK_BYTES_MAX)), and the
+    /// history is stored more often: some bytes, and one more write every few steps. It is paid for by those that want it.
+    const KEEPS_STATES: bool = false;
+
     /// What a run is started with.
     type Input: DeserializeOwned + Send;
     /// What a run knows. Small by design: large values as [`Blob`](crate::Blob), growing lists as [`Log`](crate::Log).

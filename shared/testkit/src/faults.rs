@@ -444,7 +444,7 @@ mod tests {
         let [first, second] = ["r1", "r2"].map(|name| RunId::new(name).unwrap());
         let workflow = WorkflowName::new("refund").unwrap();
         let key = EffectKey::derive(&first, &workflow, "refund", Scope::Business("order-7"));
-        let claim = |run: &RunId| Claim { key: key.clone(), run: run.clone(), instead_of: None };
+        let claim = |run: &RunId| Claim { key: key.clone(), by: run.clone().into(), instead_of: None };
         let mut fates = [Fate::LostBefore, Fate::Throttled, Fate::LostAfter, Fate::Pass].into_iter();
         let gate = Gate::planned(move |_, _| fates.next().unwrap());
         let store = gate.store(Arc::clone(&memory));
@@ -452,7 +452,11 @@ mod tests {
             let is_unknown = matches!(store.claim(&claim(run)).await, Err(StoreError::Unknown(_)));
             assert_eq!(is_unknown, number != 1, "call {number}");
         }
-        assert_eq!(memory.claim(&claim(&second)).await, Ok(Claimed::Of(first.clone())), "just the last one landed");
+        assert_eq!(
+            memory.claim(&claim(&second)).await,
+            Ok(Claimed::Of(first.clone().into())),
+            "just the last one landed"
+        );
         assert_eq!(store.claim(&claim(&first)).await, Ok(Claimed::Mine), "and is safe to make again");
         assert_eq!(gate.calls(), [PortCall::Claim; 4]);
     }

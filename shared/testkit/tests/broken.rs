@@ -146,6 +146,7 @@ async fn a_claim_that_is_given_away_is_found() {
         "claims::a_repeated_claim_is_granted_again",
         "claims::another_run_learns_who_owns_the_key",
         "claims::a_key_is_taken_over_from_its_owner_alone",
+        "claims::a_later_life_is_another_claimant",
         "claims::claims_of_several_keys_are_apart",
         "claims::the_end_of_the_owner_ends_no_claim",
         "claims::of_many_claims_at_once_one_wins",

@@ -141,13 +141,13 @@ async fn a_full_memory_takes_no_further_claim_and_keeps_those_it_has() {
     let memory = small();
     let workflow = WorkflowName::new("refund").unwrap();
     let key = |order| EffectKey::derive(&run("a"), &workflow, "refund", Scope::Business(order));
-    let claim = |order, by, instead_of| Claim { key: key(order), run: run(by), instead_of };
+    let claim = |order, by, instead_of| Claim { key: key(order), by: run(by).into(), instead_of };
     for order in ["1", "2", "1"] {
         assert_eq!(memory.claim(&claim(order, "a", None)).await, Ok(Claimed::Mine));
     }
     assert!(matches!(memory.claim(&claim("3", "a", None)).await, Err(StoreError::Unavailable(_))));
-    assert_eq!(memory.claim(&claim("1", "b", None)).await, Ok(Claimed::Of(run("a"))));
-    assert_eq!(memory.claim(&claim("1", "b", Some(run("a")))).await, Ok(Claimed::Mine), "it takes no room");
+    assert_eq!(memory.claim(&claim("1", "b", None)).await, Ok(Claimed::Of(run("a").into())));
+    assert_eq!(memory.claim(&claim("1", "b", Some(run("a").into()))).await, Ok(Claimed::Mine), "it takes no room");
 }
 
 #[tokio::test]

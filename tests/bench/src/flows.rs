@@ -150,6 +150,28 @@ impl Workflow for Chain {
     }
 }
 
+/// Adds a number a step, and keeps what it knew at each.
+pub(crate) struct Kept;
+
+impl Workflow for Kept {
+    const NAME: &'static str = "kept";
+    const KEEPS_STATES: bool = true;
+    type Input = Length;
+    type State = Adding;
+    type Step = At;
+    type Output = u64;
+
+    fn begin(&self, Length { run, steps }: Length) -> (At, Adding) {
+        (At::Work, Adding { run, steps, done: 0, sum: 0 })
+    }
+
+    async fn step(&self, At::Work: At, state: &mut Adding, _cx: &Cx) -> StepResult<Self> {
+        state.done += 1;
+        state.sum += state.done;
+        Ok(if state.done < state.steps { goto(At::Work) } else { complete(state.sum) })
+    }
+}
+
 /// Appends a line to a log each step.
 pub(crate) struct Growing(pub(crate) Arc<Probe>);
 

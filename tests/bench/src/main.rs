@@ -1,7 +1,7 @@
 //! # stepwell-bench: durable steps, growth, memory, recovery
 //!
 //! ```text
-//! stepwell-bench [--quick] [chain | many | log | waiting | recovery] …
+//! stepwell-bench [--quick] [chain | many | log | waiting | reading | recovery] …
 //! ```
 //!
 //! **What lives here:** one program that measures the embedded backend under the real engine, on the disk that holds the
@@ -18,6 +18,7 @@ mod log;
 mod many;
 mod numbers;
 mod place;
+mod reading;
 mod recovery;
 mod sheet;
 mod waiting;
@@ -55,11 +56,12 @@ impl Size {
 
 type Benchmark = fn(&mut Sheet<'_>, Size) -> Outcome<()>;
 
-const BENCHMARKS: [(&str, Benchmark); 5] = [
+const BENCHMARKS: [(&str, Benchmark); 6] = [
     ("chain", chain::measure),
     ("many", many::measure),
     ("log", log::measure),
     ("waiting", waiting::measure),
+    ("reading", reading::measure),
     ("recovery", recovery::measure),
 ];
 

@@ -72,7 +72,7 @@ fn registry() -> Registry {
 
 /// Makes runs that wait, as the engine would: start, acquire, and the commit of a step that waits. Only the messages are
 /// left out, since each would be used up by the time the run waits.
-async fn create(place: &Arc<Place>, runs: u64) -> Outcome<()> {
+pub(crate) async fn create(place: &Arc<Place>, runs: u64) -> Outcome<()> {
     let mut making = JoinSet::new();
     for first in 0..AT_ONCE.min(runs) {
         let place = Arc::clone(place);
@@ -119,6 +119,7 @@ async fn make(place: &Place, number: u64) -> Outcome<()> {
         used: Usage::default(),
         took: Duration::ZERO,
         note: None,
+        back: None,
     };
     let moment = Moment { now: clock.now(), random: 0 };
     let commit = decide::commit(&held, end, place.rules, moment, true)?.commit;

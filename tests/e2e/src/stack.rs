@@ -284,7 +284,7 @@ async fn deploy(emulators: &Emulators, outside: &Outside) -> BTreeMap<String, St
         format!("LeaseSeconds={LEASE}"),
         // Its alarms over sums of metrics are refused by MiniStack.
         "Monitoring=false".to_owned(),
-        format!("ApiKeys=e2e:finance={digest}"),
+        format!("ApiKeys=e2e:admin+finance={digest}"),
         format!("VendorsUrl={}", outside.vendors_url),
         format!("MailUrl={}", outside.mail_url),
         format!("ShopUrl={}", outside.shop_url),

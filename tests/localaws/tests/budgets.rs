@@ -75,6 +75,7 @@ impl Run {
             used: Usage { writes: 1, bytes: 900, ..Usage::default() },
             took: Duration::from_millis(120),
             note: None,
+            back: None,
         };
         let moment = Moment { now: self.now, random: 7 };
         let decision = decide::commit(held, end, Rules::default(), moment, true).unwrap();
@@ -147,14 +148,14 @@ async fn claims(made: &Resources, is: &mut impl FnMut(&str, String, &str)) {
     let [first, second] = ["r1", "r2"].map(|run| RunId::new(run).unwrap());
     let workflow = WorkflowName::new("refund").unwrap();
     let key = EffectKey::derive(&first, &workflow, "refund", Scope::Business("order-7"));
-    let claim = |run: &RunId, instead_of| Claim { key: key.clone(), run: run.clone(), instead_of };
+    let claim = |run: &RunId, instead_of| Claim { key: key.clone(), by: run.clone().into(), instead_of };
     let (store, mine) = (made.aws.store(), Claimed::Mine);
-    let others = Claimed::Of(first.clone());
+    let others = Claimed::Of(first.clone().into());
     let paths = [
         ("a first claim", claim(&first, None), &mine),
         ("a repeated claim", claim(&first, None), &mine),
         ("another's claim", claim(&second, None), &others),
-        ("a take-over", claim(&second, Some(first)), &mine),
+        ("a take-over", claim(&second, Some(first.into())), &mine),
     ];
     for (what, claim, expected) in paths {
         made.counter.take();
@@ -233,6 +234,7 @@ async fn a_run_of_a_hundred_signals(made: &Resources, report: &mut Report) {
             used: Usage::default(),
             took: Duration::ZERO,
             note: None,
+            back: None,
         };
         let decision = decide::commit(&held, end, Rules::default(), moment, true).unwrap();
         held = run.write(Write::Commit(Box::new(decision.commit))).await;

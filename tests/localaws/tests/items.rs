@@ -106,7 +106,14 @@ async fn what_newer_code_has_added_is_left_alone() {
     let retrying = applied(&made, 7, parked).await;
     let mut progress = retrying.progress.clone();
     (progress.revision, progress.visit) = (progress.revision.next(), Visit(0));
-    let amend = Amend { after: retrying.progress.revision, progress, tried_since: None, due_at: None, segment: None };
+    let amend = Amend {
+        after: retrying.progress.revision,
+        progress,
+        tried_since: None,
+        due_at: None,
+        segment: None,
+        consumed: Vec::new(),
+    };
     applied(&made, 8, Write::Amend(Box::new(amend))).await;
     applied(&made, 9, Write::Cancel(CancelRequest { by: "ann".into(), why: None, at: NOW })).await;
     assert_eq!(item(&made).await.get("newer"), Some(&newer));
@@ -118,7 +125,7 @@ async fn a_claim_of_newer_code_is_left_alone() {
     let made = Resources::make(&emulators).await;
     let (store, workflow) = (made.aws.store(), WorkflowName::new("refund").unwrap());
     let key = EffectKey::derive(&run(), &workflow, "refund", Scope::Business("order-7"));
-    let claim = Claim { key: key.clone(), run: run(), instead_of: None };
+    let claim = Claim { key: key.clone(), by: run().into(), instead_of: None };
     assert_eq!(store.claim(&claim).await, Ok(Claimed::Mine));
     let text = AttributeValue::S;
     let place = [("pk", format!("E#{key}")), ("sk", "E".to_owned())].map(|(name, at)| (name.to_owned(), text(at)));
@@ -131,7 +138,9 @@ async fn a_claim_of_newer_code_is_left_alone() {
     set("newer", text("7".to_owned())).await;
     assert_eq!(store.claim(&claim).await, Ok(Claimed::Mine));
     set("v", AttributeValue::N("2".to_owned())).await;
-    for claim in [claim.clone(), Claim { run: RunId::new("r2").unwrap(), instead_of: Some(run()), ..claim }] {
+    for claim in
+        [claim.clone(), Claim { by: RunId::new("r2").unwrap().into(), instead_of: Some(run().into()), ..claim }]
+    {
         let answer = store.claim(&claim).await;
         assert!(matches!(&answer, Err(StoreError::Damaged(why)) if why.contains("newer")), "{answer:?}");
     }

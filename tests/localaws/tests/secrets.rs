@@ -12,7 +12,7 @@ use axum::http::{Request, StatusCode};
 use leaks::{Capture, check, leak_all};
 use stepwell_core::Digest;
 use stepwell_engine::{Client, Ports};
-use stepwell_http::{Access, Api};
+use stepwell_http::{Access, Api, Site};
 use stepwell_localaws::{Emulators, Resources};
 use stepwell_ports::ListQuery;
 use stepwell_ports::system::SystemClock;
@@ -67,9 +67,9 @@ async fn messages(made: &Resources) -> Written {
 async fn pages(ports: Ports) -> Written {
     let query = ListQuery { limit: 100, ..ListQuery::default() };
     let runs = ports.store.list(&query).await.unwrap().items;
-    let access = Access::from_text(&format!("ann={}", Digest::of(KEY.as_bytes()))).unwrap();
+    let access = Access::from_text(&format!("ann:viewer={}", Digest::of(KEY.as_bytes()))).unwrap();
     let client = Client::new(ports, Arc::new(leaks::registry()));
-    let router = stepwell_http::router(Api { client, access });
+    let router = stepwell_http::router(Api { client, access, site: Site::default() });
     let mut found = Vec::new();
     let of_runs =
         runs.iter().flat_map(|run| ["", "/history", "/approvals"].map(|part| format!("/v1/runs/{}{part}", run.run)));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use stepwell_tidy::{Repository, assert_none, rust};
 
 /// Each crate in `shared/`, by its folder, and the crates there which it may build on.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("core", &[]),
     ("ports", &["core"]),
     ("sdk", &["core"]),
@@ -18,14 +18,16 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("testkit", &["core", "ports", "engine", "sdk"]),
     ("effects", &["sdk"]),
     ("samples", &["sdk"]),
-    ("cli", &["engine", "http", "aws", "local", "sdk", "samples", "core", "ports"]),
+    ("cli", &["engine", "http", "console", "aws", "local", "sdk", "samples", "core", "ports"]),
     ("aws", &["core", "ports"]),
     ("http", &["core", "engine", "ports", "sdk"]),
-    ("lambda", &["core", "ports", "engine", "aws", "sdk", "http"]),
+    ("console", &["http", "core", "engine", "ports"]),
+    ("lambda", &["core", "ports", "engine", "aws", "sdk", "http", "console"]),
 ];
 
-/// What the tests of any crate may use besides: the conformance suite, a backend to run on, and the figures' reports.
-const FOR_TESTS: [&str; 3] = ["shared/testkit", "shared/local", "tests/report"];
+/// What the tests of any crate may use besides: the conformance suite, a backend to run on, what a workflow is written with, and
+/// the figures' reports.
+const FOR_TESTS: [&str; 4] = ["shared/testkit", "shared/local", "shared/sdk", "tests/report"];
 
 /// Crates from outside that only some crates may name, by the beginning of their names.
 const KEPT_TO: [(&str, &[&str]); 4] = [
@@ -36,7 +38,7 @@ const KEPT_TO: [(&str, &[&str]); 4] = [
 ];
 
 /// All that the protocol is built from: `no_std`, without I/O, threads, clocks or async.
-const PURE: [&str; 4] = ["serde", "serde_json", "sha2", "thiserror"];
+const PURE: [&str; 6] = ["base64ct", "hmac", "serde", "serde_json", "sha2", "thiserror"];
 
 struct Package {
     /// From the root, such as `shared/core`.

@@ -78,6 +78,6 @@ pub(crate) struct LetStand {
     pub(crate) by: String,
 }
 
-fn approval(text: &str) -> Result<ApprovalId, &'static str> {
+pub(super) fn approval(text: &str) -> Result<ApprovalId, &'static str> {
     ApprovalId::parse(text).ok_or("no id of an approval: those are 16 hexadecimal digits, in lower case")
 }

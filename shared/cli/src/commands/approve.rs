@@ -78,7 +78,7 @@ async fn refused(error: ClientError, client: &Client, run: &RunId, approval: &Ap
         _ => None,
     };
     match hint {
-        Some(hint) => CliError::NotAnswered { error, hint },
+        Some(hint) => CliError::Refused { error, hint },
         None => error.into(),
     }
 }

@@ -11,8 +11,15 @@ use crate::output::{Output, say};
 use crate::view::Text;
 
 pub(super) async fn run(cli: &Cli, args: &args::List, out: Output) -> Result<Exit, CliError> {
-    let args::List { workflow, status, limit, after } = args;
-    let query = ListQuery { workflow: workflow.clone(), phase: *status, limit: *limit, after: after.clone() };
+    let args::List { workflow, status, from, before, limit, after } = args;
+    let query = ListQuery {
+        workflow: workflow.clone(),
+        phase: *status,
+        started_from: *from,
+        started_before: *before,
+        limit: *limit,
+        after: after.clone(),
+    };
     let client = Backend::open_existing(cli).await?.client(Registry::new());
     let page = PageView::from(client.list(&query).await?);
     if page.runs.is_empty() && !out.is_json() {

@@ -7,14 +7,13 @@ use serde::Serialize;
 use stepwell_core::WorkerId;
 use stepwell_core::decide::Rules;
 use stepwell_engine::{ClientError, Settings, Worker, WorkerReport, WorkerSettings};
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::oneshot;
 
 use crate::args::{self, Cli};
 use crate::backend::Backend;
 use crate::errors::{CliError, Exit};
 use crate::output::{Output, say};
-use crate::stop::StopSignals;
+use crate::stop::{StopSignals, stdin_closed};
 use crate::view::count;
 use crate::workflows::Workflows;
 
@@ -76,12 +75,6 @@ async fn finish(
         report = working => Ok(report),
         () = signals.next() => Err(CliError::StoppedAtOnce),
     }
-}
-
-async fn stdin_closed() {
-    let (mut stdin, mut ignored) = (tokio::io::stdin(), [0; 256]);
-    // Whoever holds the other end need not say anything; an error means that it is gone, too.
-    while matches!(stdin.read(&mut ignored).await, Ok(1..)) {}
 }
 
 impl fmt::Display for ReportView {

@@ -117,7 +117,7 @@ fn unreadable(error: &impl std::fmt::Display) -> Tree {
 }
 
 /// Shows a value to people: a field a line, texts as they read.
-pub(super) fn write_tree(f: &mut std::fmt::Formatter<'_>, value: &Value) -> std::fmt::Result {
+pub(crate) fn write_tree(f: &mut std::fmt::Formatter<'_>, value: &Value) -> std::fmt::Result {
     match value {
         Value::Apart { .. } | Value::Lost { .. } => write!(f, "\n  {}", Text(value)),
         Value::Here(json) => match json.parse() {

@@ -63,7 +63,7 @@ mod tests {
 
     fn told(kind: EntryKind, outcome: LineOutcome, note: Option<&str>) -> String {
         let pay = EffectLine { name: "pay".into(), class: Class::Once, outcome, attempts: 2 };
-        let more = More { failed_attempts: 0, effects: vec![pay], note: note.map(Into::into) };
+        let more = More { effects: vec![pay], note: note.map(Into::into), ..More::default() };
         let entry = Entry { step: "Pay".into(), kind, at: 0, took: 0, more };
         let entry = HistoryEntry { revision: Revision(3), at: Timestamp(0), entry };
         let text = Text(&EntryView::from(&entry)).to_string();

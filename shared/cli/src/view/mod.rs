@@ -3,6 +3,7 @@
 mod approval;
 mod budget;
 mod contents;
+mod differences;
 mod effect;
 mod findings;
 mod harmless;
@@ -22,7 +23,8 @@ use stepwell_http::view::Value;
 
 pub(crate) use approval::{ShownApprovals, escalates};
 pub(crate) use budget::unit;
-pub(crate) use contents::Contents;
+pub(crate) use contents::{Contents, write_tree};
+pub(crate) use differences::differences;
 pub(crate) use findings::{Finding, FindingsView, Standing};
 pub(crate) use harmless::harmless;
 pub(crate) use history::live;
@@ -42,6 +44,16 @@ const VALUE_CHARS_SHOWN: usize = 400;
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(crate) struct Text<'a, T>(pub(crate) &'a T);
+
+/// The same, for what names a command to go on with.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct Here<T> {
+    pub(crate) view: T,
+    /// What that command needs, to mean this place.
+    #[serde(skip)]
+    pub(crate) flag: &'static str,
+}
 
 impl fmt::Display for Text<'_, Value> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

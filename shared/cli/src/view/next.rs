@@ -1,6 +1,6 @@
 //! What a person can do about a run that stands still for want of one.
 
-use stepwell_core::{Checkpoint, ParkReason, Progress, Status, Timestamp};
+use stepwell_core::{Checkpoint, ParkReason, Place, Progress, Status, Timestamp};
 use stepwell_http::view::{ApprovalView, OfRun as _, UnknownView};
 
 use super::approval::how_to_answer;
@@ -15,12 +15,16 @@ pub(crate) fn next_commands(run: &Checkpoint, now: Timestamp, flag: &str) -> Vec
             let awaited = approvals.iter().filter(|approval| approval.awaited && approval.is_open());
             awaited.map(|approval| format!("answer it with {}", how_to_answer(approval, flag))).collect()
         }
-        Status::Parked { reason, .. } => parked(run, reason, now, flag),
+        Status::Parked { reason, .. } => {
+            let mut next = parked(run, reason, now, flag);
+            next.extend(repair(run, now, flag));
+            next
+        }
+        Status::Failed { .. } => failed(run, flag),
         Status::Created
         | Status::Running
         | Status::Retrying { .. }
         | Status::Completed { .. }
-        | Status::Failed { .. }
         | Status::Cancelled { .. } => Vec::new(),
     }
 }
@@ -31,6 +35,7 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
     let mut next = match reason {
         ParkReason::UnknownOutcome { .. } => Vec::new(),
         ParkReason::Budget(_) | ParkReason::StepLimit { .. } => vec![format!("{resume} allows as much again")],
+        ParkReason::Paused { .. } => vec![format!("{resume} lets it go on")],
         ParkReason::Undo { .. } => vec![format!("{resume} tries it again, once what hinders it is mended")],
         ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {
             vec![format!("{resume} lets it go on, once that is mended")]
@@ -48,6 +53,39 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
         next.push(format!("{let_stand} leaves effect {} as it is, or as somebody has made it by hand", top.key));
     }
     next
+}
+
+/// How a run is repaired that is to go on. Each act names the revision that is shown here.
+fn repair(run: &Checkpoint, now: Timestamp, flag: &str) -> Vec<String> {
+    let (id, Progress { undoing, place, revision, .. }) = (&run.run, &run.progress);
+    if run.cancel.is_some() || undoing.is_some() {
+        return Vec::new();
+    }
+    let revision = revision.0;
+    let act = |verb: &str, rest: &str| command(format_args!("{verb}{flag} {id} --revision {revision} {rest}--why …"));
+    let mut next = vec![format!("{} changes what it knows, before it goes on", act("edit", "--patch … "))];
+    if !UnknownView::of(run, now).is_empty() {
+        return next;
+    }
+    if matches!(place, Place::At { .. }) {
+        next.push(format!("{} lets it go on at another step", act("move", "--to STEP ")));
+    }
+    next.push(format!("{} gives it up, and what it has done stands", act("discard", "")));
+    next
+}
+
+/// A failed run goes on, unless it was given back what it had done.
+fn failed(run: &Checkpoint, flag: &str) -> Vec<String> {
+    if run.cancel.is_some() || run.progress.undoing.is_some() {
+        return Vec::new();
+    }
+    let (id, revision) = (&run.run, run.progress.revision.0);
+    let retry = command(format_args!("retry{flag} {id}"));
+    let edit = command(format_args!("edit{flag} {id} --revision {revision} --patch … --why …"));
+    vec![
+        format!("{retry} lets it go on where it has failed, once what it failed of is mended"),
+        format!("{edit} changes what it knows; it is parked then, until it is resumed"),
+    ]
 }
 
 /// How effects are settled that may have happened.
@@ -85,9 +123,21 @@ mod tests {
         next_commands(&parked, Timestamp(0), " --aws")
     }
 
+    /// How a run is repaired that has not begun.
+    fn repairs() -> [String; 2] {
+        let (edit, discard) = ("edit --aws r1 --revision 0 --patch … --why …", "discard --aws r1 --revision 0 --why …");
+        [
+            format!("{} changes what it knows, before it goes on", command(edit)),
+            format!("{} gives it up, and what it has done stands", command(discard)),
+        ]
+    }
+
     #[test]
     fn each_reason_has_its_command() {
-        let resume = |then: &str| vec![format!("{} {then}", command("resume --aws r1"))];
+        let resume = |then: &str| {
+            let [edit, discard] = repairs();
+            vec![format!("{} {then}", command("resume --aws r1")), edit, discard]
+        };
         let mended = resume("lets it go on, once that is mended");
         assert_eq!(told(ParkReason::Poison { acquires: 5 }, |_| {}), mended);
         assert_eq!(told(ParkReason::Incompatible { missing: "v2".into() }, |_| {}), mended);
@@ -96,6 +146,32 @@ mod tests {
         assert_eq!(told(ParkReason::StepLimit { limit: 9 }, |_| {}), again);
         let over = OverBudget { span: Span::Run, counter: "cents".into(), limit: 1, spent: 2 };
         assert_eq!(told(ParkReason::Budget(over), |_| {}), again);
+        assert_eq!(told(ParkReason::Paused { what: "by ada".into() }, |_| {}), resume("lets it go on"));
+    }
+
+    #[test]
+    fn a_run_that_has_begun_can_be_moved_and_a_failed_one_tried_again() {
+        let begun = |run: &mut Checkpoint| {
+            let state = stepwell_core::Payload::Inline(Json::of(&()).unwrap());
+            run.progress.place = Place::At { cursor: Json::of(&"Pay").unwrap(), state };
+            run.progress.revision = stepwell_core::Revision(7);
+        };
+        let parked = told(ParkReason::Poison { acquires: 5 }, begun);
+        let moves = command("move --aws r1 --revision 7 --to STEP --why …");
+        assert_eq!((parked.len(), &parked[2]), (4, &format!("{moves} lets it go on at another step")), "{parked:?}");
+
+        let mut failed = run();
+        let failure = stepwell_core::Failure::new(stepwell_core::FailureKind::Error, "no");
+        failed.progress.status = Status::Failed { failure, at: Timestamp(0) };
+        let next = next_commands(&failed, Timestamp(0), "");
+        let edit = command("edit r1 --revision 0 --patch … --why …");
+        let (retried, edited) = (
+            format!("{} lets it go on where it has failed, once what it failed of is mended", command("retry r1")),
+            format!("{edit} changes what it knows; it is parked then, until it is resumed"),
+        );
+        assert_eq!(next, [retried, edited]);
+        failed.cancel = Some(CancelRequest { by: "ada".into(), why: None, at: Timestamp(0) });
+        assert_eq!(next_commands(&failed, Timestamp(0), ""), [""; 0]);
     }
 
     #[test]
@@ -104,7 +180,8 @@ mod tests {
         let (pay, mail) = (open("pay", None), open("mail", None));
         let one = told(unknown(), |run| run.progress.journal = vec![pay.clone()]);
         let resolve = command(format_args!("resolve --aws r1 {}", pay.key));
-        assert_eq!(one, [format!("once it is known: {resolve}, with how it ended")]);
+        let [edit, _] = repairs();
+        assert_eq!(one, [format!("once it is known: {resolve}, with how it ended"), edit]);
         let two = told(unknown(), |run| {
             run.progress.journal = vec![pay, mail];
             run.cancel = Some(CancelRequest { by: "ada".into(), why: None, at: Timestamp(0) });

@@ -3,6 +3,8 @@
 // Each test file uses its own part of this; a surprise in it should stop the test.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+pub(crate) mod http;
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -124,7 +126,14 @@ impl Ran {
 /// The program with nothing of this environment that it would listen to.
 pub(crate) fn program(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell"));
-    for setting in ["STEPWELL_DATA", "STEPWELL_LOG", "STEPWELL_VENDORS_URL", "STEPWELL_MAIL_URL", "STEPWELL_SHOP_URL"] {
+    for setting in [
+        "STEPWELL_DATA",
+        "STEPWELL_LOG",
+        "STEPWELL_VENDORS_URL",
+        "STEPWELL_MAIL_URL",
+        "STEPWELL_SHOP_URL",
+        "STEPWELL_LINK_KEYS",
+    ] {
         command.env_remove(setting);
     }
     command.current_dir(dir).env("TMPDIR", dir).env("USER", "ada");
@@ -281,6 +290,7 @@ pub(crate) fn park(stepwell: &Stepwell, run: &str, reason: ParkReason, effects: 
             logs: held.progress.logs,
             took: Duration::ZERO,
             note: None,
+            back: None,
         };
         let moment = Moment { now, random: 0 };
         let mut commit = decide::commit(&held, end, Rules::default(), moment, false).unwrap().commit;

@@ -11,7 +11,7 @@ use crate::checkpoint::{Checkpoint, Place, Progress, Trouble, Usage, Visit};
 use crate::effect::{EffectRecord, Outcome};
 use crate::history::{EffectLine, EntryKind, More};
 use crate::ids::{SignalId, SignalName};
-use crate::json::Payload;
+use crate::json::{Json, Payload};
 use crate::limits::LEDGER_RECORDS_MAX;
 use crate::mailbox::EVIDENCE;
 use crate::policy::{GiveUp, Retry, RetryPolicy};
@@ -43,6 +43,9 @@ pub struct StepEnd {
     pub took: Duration,
     /// A migration, or another fact for the history.
     pub note: Option<String>,
+    /// Where the workflow keeps states and the step has ended: what leads back from the state after it to the one before it
+    /// ([`More::back`](crate::history::More::back)).
+    pub back: Option<Json>,
 }
 
 /// How an attempt of a step ended.
@@ -176,7 +179,17 @@ impl<'a> Ended<'a> {
         });
         let approval = asked.map(|(approval, _)| approval.id);
         let budget_ends = rules.run_ends.filter(|_| self.held.progress.undoing.is_none());
-        draft.become_status(Status::Waiting(Wait { on, approval, until, budget_ends, seen }), &self.end.step)?;
+        let wait = Wait { on, approval, until, budget_ends, seen };
+        if let Some(pause) = super::pause::asked(self.held) {
+            let (reason, read) = (pause.reason(), pause.letters());
+            draft.become_status(Status::Parked { reason, at: self.now }, &self.end.step)?;
+            draft.progress.spent.cut_wait = Some(Box::new(wait));
+            self.step_over(&mut draft, Some(place), EntryKind::Waited, note);
+            let mut decision = self.with_step(draft.end());
+            decision.commit.consumed.extend(read);
+            return Ok(decision);
+        }
+        draft.become_status(Status::Waiting(wait), &self.end.step)?;
         self.step_over(&mut draft, Some(place), EntryKind::Waited, note);
         Ok(self.with_step(draft.hand_off(Some(seen))))
     }
@@ -206,12 +219,23 @@ impl<'a> Ended<'a> {
             Retry::After(delay) => delay,
             Retry::GiveUp(why) => return self.give_up(failure, count, why),
         };
-        let note = Some(failure.to_string());
+        let pause = super::pause::asked(self.held);
+        let mut note = failure.to_string();
         let mut draft = self.draft();
-        draft.become_status(Status::Retrying { at: self.now.plus(delay) }, &self.end.step)?;
         draft.progress.trouble = Some(Trouble { failed, incompatible, since, last: failure });
-        self.attempt_over(&mut draft, EntryKind::Retried, note);
-        Ok(draft.hand_off(None))
+        if let Some(pause) = pause {
+            let reason = pause.reason();
+            note = alloc::format!("{reason}; last error: {note}");
+            draft.become_status(Status::Parked { reason, at: self.now }, &self.end.step)?;
+            self.attempt_over(&mut draft, EntryKind::Parked, Some(note));
+            let mut decision = draft.end();
+            decision.commit.consumed = pause.letters();
+            return Ok(decision);
+        }
+        draft.become_status(Status::Retrying { at: self.now.plus(delay) }, &self.end.step)?;
+        self.attempt_over(&mut draft, EntryKind::Retried, Some(note));
+        // Until then nobody looks at the run: a request to pause must not slip in between, unread.
+        Ok(draft.hand_off(Some(self.held.mailbox.seq)))
     }
 
     fn give_up(self, failure: Failure, failed: u32, why: GiveUp) -> Result<Decision, Illegal> {
@@ -307,20 +331,25 @@ impl<'a> Ended<'a> {
         let failed_attempts = draft.progress.trouble.as_ref().map_or(0, |trouble| trouble.failed);
         let progress = &mut draft.progress;
         progress.logs = self.end.logs;
+        let is_replaced = place.is_some();
         if let Some(place) = place {
             (progress.place, progress.version) = (place, self.end.version);
         }
         fold(progress, &self.end.effects);
         let effects = self.end.effects.iter().map(EffectLine::from).collect();
         let note = note.or_else(|| self.end.note.clone());
-        draft.record(self.end.step.clone(), kind, self.end.took, More { failed_attempts, effects, note });
+        let kept = self.end.back.clone().filter(|_| is_replaced);
+        // Entries of most other kinds leave the state as it was; this one does not.
+        let says_so = || Json::of(&()).ok().filter(|_| is_replaced && !kind.replaces());
+        let back = kept.or_else(says_so);
+        draft.record(self.end.step.clone(), kind, self.end.took, More { failed_attempts, effects, note, back });
     }
 
     /// The attempt has ended, the step has not: its effects stay in the journal, what it took and appended does not count.
     pub(super) fn attempt_over(&self, draft: &mut Draft<'_>, kind: EntryKind, note: Option<String>) {
         draft.progress.journal.clone_from(&self.end.effects);
         let failed_attempts = draft.progress.trouble.as_ref().map_or(0, |trouble| trouble.failed);
-        let more = More { failed_attempts, effects: Vec::new(), note };
+        let more = More { failed_attempts, note, ..More::default() };
         draft.record(self.end.step.clone(), kind, self.end.took, more);
     }
 

@@ -61,8 +61,9 @@ fn at_rest(held: &Checkpoint, outcome: StepOutcome, now: Timestamp) -> Ended<'_>
     let (effects, consumed) = with_evidence(held, &held.progress.journal);
     let (version, logs) = (held.progress.version, held.progress.logs);
     let appends = Vec::new();
-    let (used, took, note) = (Usage::default(), Duration::ZERO, None);
-    Ended { held, end: StepEnd { step, version, outcome, effects, consumed, appends, logs, used, took, note }, now }
+    let (used, took, note, back) = (Usage::default(), Duration::ZERO, None, None);
+    let end = StepEnd { step, version, outcome, effects, consumed, appends, logs, used, took, note, back };
+    Ended { held, end, now }
 }
 
 /// The effects with what late evidence says of them, and the letters that say it: no step runs that would read them.
@@ -375,6 +376,6 @@ pub fn let_stand(
 
 /// The same for a run that nobody holds. It brings nothing that would lie beside the checkpoint.
 fn amended(decision: Decision) -> Amend {
-    let Commit { after, progress, due_at, segment, .. } = decision.commit;
-    Amend { after, progress, tried_since: None, due_at, segment }
+    let Commit { after, progress, due_at, segment, consumed, .. } = decision.commit;
+    Amend { after, progress, tried_since: None, due_at, segment, consumed }
 }

@@ -9,7 +9,9 @@
 //! | a signal or a cancellation was accepted | [`wake`]: send a message or not | [`mod@message`] |
 //! | the sweeper found a run | [`sweep()`]: send a message or not | [`mod@sweep`] |
 //! | the queue gave up on a message | [`dead_letter()`]: keep it for a person, delete it, send it again, park its run | [`mod@dead_letter`] |
+//! | a person asks for a pause | [`pause()`]: at once, or when the step that runs has ended | [`mod@pause`] |
 //! | a person resumes a parked run | [`resume()`] | [`mod@resume`] |
+//! | a person repairs a parked or failed run | [`edit()`], [`move_to()`], [`discard()`], [`retry()`] | [`mod@repair`] |
 //! | a person says how an effect ended | [`resolve()`] | [`mod@resolve`] |
 //! | an effect is about to be dispatched under an approval, or costs something | [`admit()`]: yes, or why not | [`mod@admit`] |
 //! | a person answers an approval | [`approve()`] | [`mod@approve`] |
@@ -24,6 +26,8 @@ pub mod dead_letter;
 pub mod ending;
 pub mod intend;
 pub mod message;
+pub mod pause;
+pub mod repair;
 pub mod resolve;
 pub mod resume;
 pub mod sweep;
@@ -39,6 +43,8 @@ pub use dead_letter::{DeadLetter, dead_letter};
 pub use ending::{LetStand, LetStandRefused, cancel_parked, let_stand};
 pub use intend::intend;
 pub use message::{Bury, Verdict, refused, wake};
+pub use pause::{Pause, PauseRefused, pause};
+pub use repair::{Repair, RepairRefused, discard, edit, move_to, retry};
 pub use resolve::{Resolution, Resolve, ResolveRefused, resolve};
 pub use resume::{Resume, ResumeRefused, resume, resume_for_evidence};
 pub use sweep::{DueRun, sweep};
@@ -220,6 +226,7 @@ impl<'a> Draft<'a> {
             progress: self.progress,
             tried_since: self.before.hold.tried_since,
             segment: self.segment,
+            consumed: alloc::vec::Vec::new(),
         }
     }
 

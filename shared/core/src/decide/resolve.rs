@@ -109,7 +109,8 @@ pub fn resolve(current: &Checkpoint, act: &Resolve, now: Timestamp) -> Result<(A
                 | ParkReason::Incompatible { .. }
                 | ParkReason::Data { .. }
                 | ParkReason::Budget(_)
-                | ParkReason::Undo { .. },
+                | ParkReason::Undo { .. }
+                | ParkReason::Paused { .. },
             ..
         } => current.is_to_end(),
         Status::Created

@@ -60,8 +60,13 @@ pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Ame
         }
         // What was refused is mended, says this person: it is asked for again.
         ParkReason::Undo { .. } => progress.journal.retain(EffectRecord::may_have_happened),
-        ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {}
+        ParkReason::Poison { .. }
+        | ParkReason::Incompatible { .. }
+        | ParkReason::Data { .. }
+        | ParkReason::Paused { .. } => {}
     }
+    // A request to pause that came while its step ended is answered by this.
+    amend.consumed = current.mailbox.pauses().map(|letter| letter.id.clone()).collect();
     Ok((amend, send))
 }
 
@@ -90,7 +95,10 @@ fn go_on(current: &Checkpoint, note: &str, now: Timestamp) -> Result<(Amend, Sen
     // A wait that was cut short goes on, unless what it waits for was decided meanwhile.
     let is_open = |approval: &Approval| approval.standing(now) == Standing::Open;
     let asked = |wait: &Wait| current.progress.approvals.iter().find(|known| wait.approval.as_ref() == Some(&known.id));
-    let is_cut = matches!(current.progress.status, Status::Parked { reason: ParkReason::Budget(_), .. });
+    let is_cut = matches!(
+        current.progress.status,
+        Status::Parked { reason: ParkReason::Budget(_) | ParkReason::Paused { .. }, .. }
+    );
     let cut = draft.progress.spent.cut_wait.take().filter(|wait| is_cut && asked(wait).is_none_or(is_open));
     let status = cut.map_or(Status::Running, |wait| Status::Waiting(Wait { budget_ends: Some(now), ..*wait }));
     draft.become_status(status, &step)?;

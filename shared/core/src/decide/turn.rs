@@ -20,8 +20,8 @@ pub enum Turn {
     Write(Box<Decision>),
 }
 
-/// Decides, in this order: a cancellation ends the run, once what may have happened is asked about; a spent budget parks or ends it;
-/// a wait that nothing has ended goes on; poison and a used-up step limit park it; else the step runs. What takes effects
+/// Decides, in this order: a cancellation ends the run, once what may have happened is asked about; a pause that was asked for parks
+/// it; a spent budget parks or ends it; a wait that nothing has ended goes on; poison and a used-up step limit park it; else the step runs. What takes effects
 /// back is not held up by a cancellation, a budget or a step limit.
 pub fn turn(held: &Checkpoint, budget: &Budget, rules: Rules, now: Timestamp) -> Result<Turn, Illegal> {
     let write = |decision: Decision| Ok(Turn::Write(Box::new(decision)));
@@ -45,6 +45,12 @@ pub fn turn(held: &Checkpoint, budget: &Budget, rules: Rules, now: Timestamp) ->
         | Status::Failed { .. }
         | Status::Cancelled { .. } => None,
     };
+    // Before its budget, or a step limit: whoever asked for it knows why.
+    if let Some(pause) = super::pause::asked(held) {
+        let mut decision = park(held, pause.reason(), wait, now)?;
+        decision.commit.consumed = pause.letters();
+        return write(decision);
+    }
     // A run that waits on makes no attempt, but it grows older.
     let allowed = if wait.is_some() { budget.allows_age(held, now) } else { budget.allows_attempt(held, now) };
     if !undoing && let Err(over) = allowed {
@@ -52,7 +58,13 @@ pub fn turn(held: &Checkpoint, budget: &Budget, rules: Rules, now: Timestamp) ->
             Reached::Park => park(held, ParkReason::Budget(over), wait, now)?,
             Reached::Fail => {
                 let failure = Failure::new(FailureKind::Budget, over.to_string());
-                super::ending::failed(held, failure, now)?
+                let mut decision = super::ending::failed(held, failure, now)?;
+                // Should somebody let it go on after all, it waits on.
+                let progress = &mut decision.commit.progress;
+                if progress.undoing.is_none() {
+                    progress.spent.cut_wait = wait.cloned().map(Box::new);
+                }
+                decision
             }
         });
     }

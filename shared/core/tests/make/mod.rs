@@ -114,6 +114,7 @@ pub(crate) fn end(outcome: StepOutcome) -> StepEnd {
         used: Usage::default(),
         took: Duration::from_millis(20),
         note: None,
+        back: None,
     }
 }
 
@@ -267,6 +268,7 @@ pub(crate) fn refund() -> AskApproval {
         quorum: 1,
         escalation: Some((Duration::from_hours(4), vec![Authority::Role("cfo".into())])),
         within: Duration::from_hours(72),
+        by_link: false,
         usable_for: Duration::from_hours(24),
     }
 }

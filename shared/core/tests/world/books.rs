@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{
-    Checkpoint, EffectRecord, Fence, Revision, SignalId, SignalName, Status, Timestamp, Visit, invariants,
+    Checkpoint, EffectRecord, Fence, Revision, SignalId, SignalName, Status, Timestamp, Visit, Wait, invariants,
 };
 
 /// A property that does not hold.
@@ -17,6 +17,8 @@ struct Nap {
     since: Revision,
     until: Option<Timestamp>,
     on: Vec<SignalName>,
+    /// It is the pause before another attempt: a person may end it.
+    of_retry: bool,
 }
 
 #[derive(Default)]
@@ -79,9 +81,18 @@ impl Books {
                 self.note_nap(is.visit != was.visit, after);
                 Ok(())
             }
-            Write::Amend(_) => {
+            Write::Amend(amend) => {
                 self.unrecorded.clear();
-                Ok(())
+                for id in &amend.consumed {
+                    wrong(self.consumed.insert(id.clone()), || format!("signal {id} was consumed twice"))?;
+                }
+                if is.visit != was.visit {
+                    let once = is.visit.0 == was.visit.0 + 1 && self.ended_visits.insert(was.visit);
+                    wrong(once, || format!("visit {} was left twice", was.visit.0))?;
+                }
+                self.nap.take_if(|nap| nap.of_retry);
+                let still = !was.status.is_live() && is.ticket == was.ticket;
+                wrong(!still || !is.status.is_live(), || "a repaired run goes on by itself".into())
             }
             Write::Start(_) | Write::Renew(_) | Write::Cancel(_) => Ok(()),
         }
@@ -92,9 +103,16 @@ impl Books {
         let (visit, since) = (after.progress.visit, after.progress.revision);
         match &after.progress.status {
             Status::Waiting(wait) if step_ended => {
-                self.nap = Some(Nap { visit, since, until: wait.until, on: wait.on.clone() });
+                self.nap = Some(Nap { visit, since, until: wait.until, on: wait.on.clone(), of_retry: false });
             }
-            Status::Retrying { at } => self.nap = Some(Nap { visit, since, until: Some(*at), on: vec![] }),
+            Status::Parked { .. } if step_ended => {
+                let wait = after.progress.spent.cut_wait.as_ref();
+                let nap = |wait: &Wait| Nap { visit, since, until: wait.until, on: wait.on.clone(), of_retry: false };
+                self.nap = wait.map(|wait| nap(wait));
+            }
+            Status::Retrying { at } => {
+                self.nap = Some(Nap { visit, since, until: Some(*at), on: vec![], of_retry: true });
+            }
             Status::Waiting(_)
             | Status::Created
             | Status::Running

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod books;
+mod person;
 mod worker;
 
 use core::time::Duration;
@@ -12,7 +13,7 @@ use books::{Books, Wrong};
 use stepwell_core::decide::sweep::{DueRun, horizon, sweep};
 use stepwell_core::decide::{Resolution, Resolve, Resume, Rules, Send, resolve, resume, wake};
 use stepwell_core::limits::WATCHDOG_MARK;
-use stepwell_core::write::{Refusal, Write, WriteRequest, apply, is_applied};
+use stepwell_core::write::{Amend, Refusal, Write, WriteRequest, apply, is_applied};
 use stepwell_core::{Checkpoint, Status, Ticket, Timestamp, WriteId};
 
 use worker::Worker;
@@ -81,6 +82,8 @@ pub(crate) struct World {
     workers: Vec<Worker>,
     /// What the index shows the sweeper. It lags behind.
     index: Option<DueRun>,
+    /// What somebody who asked for a pause is about to write.
+    parks: Option<Amend>,
     ids: u64,
     books: Books,
 }
@@ -91,14 +94,14 @@ impl World {
         run.progress.step_limit = STEPS_FIRST;
         let workers = (0..settings.workers).map(|_| Worker::default()).collect();
         let (now, books) = (make::T0, Books::default());
-        let mut world = Self { settings, now, run, queue: vec![], workers, index: None, ids: 100, books };
+        let mut world = Self { settings, now, run, queue: vec![], workers, index: None, parks: None, ids: 100, books };
         world.send_from_outside(Some(Send { ticket: Ticket(1), delay: Duration::ZERO }), &mut dice);
         world
     }
 
     /// Lets one thing happen.
     pub(crate) fn act(&mut self, mut dice: Dice) -> Result<(), Wrong> {
-        let action = dice.pick(24);
+        let action = dice.pick(26);
         let worker = dice.index(self.workers.len());
         match action {
             0..=12 => {
@@ -119,6 +122,8 @@ impl World {
             21 => self.renew(worker)?,
             22 if dice.pick(6) == 0 => self.cancel(dice)?,
             22 => self.resume(&mut dice)?,
+            24 => self.pause(&mut dice)?,
+            25 => self.repair(&mut dice)?,
             _ if dice.pick(2) == 0 => self.index = DueRun::of(&self.run),
             _ => self.sweep(),
         }
@@ -231,6 +236,7 @@ impl World {
     pub(crate) fn settle(&mut self, seed: u64) -> Result<(), Wrong> {
         let mut dice = (0..).map(|n: u64| Dice((seed ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)));
         let mut next_sweep = self.now;
+        self.park(&mut Dice(1))?;
         for _ in 0..10_000 {
             let mut busy = false;
             for worker in 0..self.workers.len() {

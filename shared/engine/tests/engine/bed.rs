@@ -331,7 +331,9 @@ impl Witness {
             must(after.hold.fence >= before.hold.fence, "the fence fell");
             must(after.mailbox.seq >= before.mailbox.seq, "the mailbox's number fell");
             must(before.cancel.is_none() || after.cancel == before.cancel, "a cancellation was changed");
-            must(!old.status.phase().is_ended(), "an ended run was written");
+            // A failed one is brought back by a person alone.
+            let reopened = old.status.phase() == Phase::Failed && matches!(request.write, Write::Amend(_));
+            must(!old.status.phase().is_ended() || reopened, "an ended run was written");
             if let Write::Commit(commit) = &request.write {
                 must(commit.fence == before.hold.fence, "a commit under an old fence");
                 must(new.revision == old.revision.next(), "a commit did not follow the one before it");

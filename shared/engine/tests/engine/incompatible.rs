@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde_json::json;
 use stepwell::prelude::*;
 use stepwell::{Incompatible, Stored};
 use stepwell_core::{Phase, Place, RunId};
+use stepwell_engine::ClientError;
 
 use crate::bed::{Bed, minute, one_step, secs};
+use crate::repair::{edit, move_to, who};
 
 /// The first version: writes, then sends.
 struct V1;
@@ -301,4 +304,51 @@ async fn an_input_that_does_not_fit_any_more_fails_the_run_by_name() {
     bed.deployed(Registry::new().with(Narrow)).settle().await;
     let failure = bed.failure(&run).await;
     assert!(failure.message.contains("the input of workflow letter does not fit"), "{failure}");
+}
+
+/// The same version, renamed throughout, as a deployment that forgot to migrate.
+struct Renamed;
+
+#[derive(Serialize, Deserialize)]
+struct StateRenamed {
+    pages: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+enum StepRenamed {
+    Post,
+}
+
+impl Workflow for Renamed {
+    const NAME: &'static str = "letter";
+    type Input = u32;
+    type State = StateRenamed;
+    type Step = StepRenamed;
+    type Output = String;
+
+    fn begin(&self, pages: u32) -> (StepRenamed, StateRenamed) {
+        (StepRenamed::Post, StateRenamed { pages })
+    }
+
+    async fn step(&self, _: StepRenamed, state: &mut StateRenamed, _cx: &Cx) -> StepResult<Self> {
+        Ok(complete(format!("{} pages", state.pages)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_the_code_cannot_read_at_all_is_mended_half_by_half() {
+    let (bed, run) = half_way(90).await;
+    let new = bed.deployed(Registry::new().with(Renamed));
+    new.settle().await;
+    assert_eq!(new.phase(&run).await, Phase::Parked);
+    edit(&new, &run, json!([{"op": "add", "path": "/pages", "value": 3}])).await.unwrap();
+    move_to(&new, &run, json!("Post")).await.unwrap();
+    // From here on it can be read, and stays so.
+    let worse = edit(&new, &run, json!([{"op": "remove", "path": "/pages"}])).await;
+    assert!(matches!(worse, Err(ClientError::BadPatch(_))), "{worse:?}");
+    let nowhere = move_to(&new, &run, json!("Send")).await;
+    assert!(matches!(nowhere, Err(ClientError::BadStep(_))), "{nowhere:?}");
+    new.client().resume(&run, &who()).await.unwrap();
+    new.settle().await;
+    assert_eq!(new.output::<String>(&run).await, "3 pages");
 }

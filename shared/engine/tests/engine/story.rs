@@ -223,6 +223,9 @@ async fn ended_once(bed: &Bed, run: &RunId, must: &mut impl FnMut(bool, String))
             | EntryKind::Undoing
             | EntryKind::Undone
             | EntryKind::LetStand
+            | EntryKind::Edited
+            | EntryKind::Moved
+            | EntryKind::Reopened
             | EntryKind::Failed
             | EntryKind::Cancelled => {}
         }

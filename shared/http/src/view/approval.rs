@@ -7,23 +7,29 @@ use stepwell_core::{
     Timestamp,
 };
 use stepwell_engine::{Client, ClientError};
+use utoipa::ToSchema;
 
 use super::{At, OfRun, Reach, Value};
+use crate::schema;
 
 /// One approval.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(clippy::struct_excessive_bools, reason = "each answers a question of its own, and is a field of the JSON")]
 pub struct ApprovalView {
     /// The run that asks for it.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The step at which the run stands.
     pub step: String,
     /// By which it is answered. It is bound to the parameters.
+    #[schema(value_type = schema::ApprovalId)]
     pub id: ApprovalId,
     /// What is to be done.
     pub action: String,
     /// With which parameters.
     pub parameters: Value,
     /// Their fingerprint.
+    #[schema(value_type = schema::Fingerprint)]
     pub fingerprint: Digest,
     /// The version of the workflow that asks.
     pub version: u32,
@@ -31,10 +37,13 @@ pub struct ApprovalView {
     pub status: &'static str,
     /// Whether the run waits for it now.
     pub awaited: bool,
+    /// Whether the workflow allows that it is answered through a signed link.
+    pub by_link: bool,
     /// Who may decide: any of these.
     pub by: Vec<AuthorityView>,
     /// Who may decide later, too.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = EscalationView)]
     pub escalation: Option<EscalationView>,
     /// How many have to allow it.
     pub quorum: u32,
@@ -50,12 +59,15 @@ pub struct ApprovalView {
     pub usable_ms: u64,
     /// Until when it may be used, once it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = At)]
     pub usable_until: Option<At>,
     /// The one that was asked for in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::ApprovalId)]
     pub replaced_by: Option<ApprovalId>,
     /// What it was used for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = UsedView)]
     pub used: Option<UsedView>,
     /// Whether the run has ended, so that nothing comes of it any more unless it was used.
     #[serde(skip)]
@@ -68,7 +80,7 @@ pub struct ApprovalView {
 }
 
 /// Who may decide.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthorityView {
     /// This person.
@@ -78,7 +90,7 @@ pub enum AuthorityView {
 }
 
 /// From a time on, others may decide too.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct EscalationView {
     /// From this time on.
     pub at: At,
@@ -87,7 +99,7 @@ pub struct EscalationView {
 }
 
 /// One answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct AnswerView {
     /// Whose.
     pub by: String,
@@ -96,13 +108,14 @@ pub struct AnswerView {
     /// What they said.
     pub answer: &'static str,
     /// Why.
+    #[schema(required = true)]
     pub why: Option<String>,
     /// When.
     pub at: At,
 }
 
 /// What an approval was used for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UsedView {
     /// The effect.
     pub key: String,
@@ -111,11 +124,13 @@ pub struct UsedView {
 }
 
 /// What became of an answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct AnsweredView {
     /// Of which run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Which approval was answered.
+    #[schema(value_type = schema::ApprovalId)]
     pub approval: ApprovalId,
     /// Whether the same person had not said the same before.
     pub new: bool,
@@ -126,14 +141,16 @@ pub struct AnsweredView {
     /// With which roles.
     pub roles: Vec<String>,
     /// Why.
+    #[schema(required = true)]
     pub why: Option<String>,
     /// How the approval stands now. Left out when that could not be read: the answer stands all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = StandsView)]
     pub stands: Option<StandsView>,
 }
 
 /// How an approval stands, in short.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct StandsView {
     /// How.
     pub status: &'static str,
@@ -176,6 +193,7 @@ impl ApprovalView {
             version: *version,
             status: standing.as_str(),
             awaited: awaits(&run.progress.status),
+            by_link: approval.by_link,
             by: by.iter().map(AuthorityView::from).collect(),
             escalation: escalation.as_ref().map(|escalation| EscalationView {
                 at: At(escalation.at),
@@ -283,6 +301,10 @@ impl AnswerView {
             | ClientError::NotOpen { .. }
             | ClientError::OnItsWay { .. }
             | ClientError::NotUndoing { .. }
+            | ClientError::NotRepaired { .. }
+            | ClientError::BadPatch(_)
+            | ClientError::BadStep(_)
+            | ClientError::NotKept { .. }
             | ClientError::MovedOn(_)
             | ClientError::Store(_)
             | ClientError::Blob(_)

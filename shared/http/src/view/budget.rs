@@ -6,19 +6,21 @@ use serde::Serialize;
 use stepwell_core::budget::{ATTEMPTS, Reached, Span, WALL_MS, add_all};
 use stepwell_core::time::millis;
 use stepwell_core::{Amounts, Budget, Checkpoint, Timestamp};
+use utoipa::ToSchema;
 
 /// What a run has spent of its budget. The limits are there where the program knows the workflow.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct BudgetView {
     /// What becomes of the run when it is spent, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = &'static str)]
     pub then: Option<&'static str>,
     /// Each counter on which something was spent, or is limited.
     pub counters: Vec<CounterView>,
 }
 
 /// One counter.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CounterView {
     /// Of what it is: `run`, or this visit of the `step`.
     pub of: &'static str,
@@ -28,6 +30,7 @@ pub struct CounterView {
     pub spent: u64,
     /// What may be spent, with what a person has added.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64)]
     pub limit: Option<u64>,
     /// What a person has added.
     #[serde(skip_serializing_if = "is_zero")]

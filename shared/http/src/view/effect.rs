@@ -3,12 +3,14 @@
 use serde::Serialize;
 use stepwell_core::{Amounts, ApprovalId, Class, EffectRecord, Outcome};
 use stepwell_engine::Client;
+use utoipa::ToSchema;
 
 use super::undo::step_of;
 use super::{At, FailureView, Reach, Value};
+use crate::schema;
 
 /// An effect, as the journal or the ledger has it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct EffectView {
     /// Its name in the workflow.
     pub name: String,
@@ -16,6 +18,7 @@ pub struct EffectView {
     pub class: &'static str,
     /// How long the other side keeps the key, in milliseconds, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64)]
     pub key_kept_ms: Option<u64>,
     /// By which the other side and [`Client::resolve`] know it.
     pub key: String,
@@ -25,25 +28,29 @@ pub struct EffectView {
     pub attempts: u32,
     /// The approval that it is made under.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::ApprovalId)]
     pub approval: Option<ApprovalId>,
     /// What it costs, or may cost while nobody knows how it ended.
     #[serde(skip_serializing_if = "Amounts::is_empty")]
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub costs: Amounts,
     /// The step that takes it back.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub undo: Option<String>,
     /// Whether nothing that happened before it is taken back once it has happened.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub no_return: bool,
     /// Who has signed it off as uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub signed_off_by: Option<String>,
     /// How it ended.
     pub outcome: OutcomeView,
 }
 
 /// How an effect ended.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutcomeView {
     /// It has happened.
@@ -59,6 +66,7 @@ pub enum OutcomeView {
         since: At,
         /// When its last call gave up waiting, at the latest: before that it may still land.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = At)]
         until: Option<At>,
         /// Why nobody knows.
         evidence: String,

@@ -11,6 +11,7 @@ mod effect;
 mod history;
 mod list;
 mod of_run;
+mod repaired;
 mod resumed;
 mod run;
 mod undo;
@@ -21,6 +22,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 use stepwell_core::Timestamp;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::schema;
 
 pub use approval::{AnswerView, AnsweredView, ApprovalView, AuthorityView, EscalationView, StandsView, UsedView};
 pub use budget::{BudgetView, CounterView};
@@ -29,9 +34,11 @@ pub(crate) use history::HistoryView;
 pub use history::{EffectLineView, EntryView};
 pub use list::{PageView, SummaryView};
 pub use of_run::{OfRun, of_each};
+pub use repaired::{DiscardedView, EditedView, MovedView, PauseView, StateView};
 pub use resumed::{AllowedView, ResumeView};
 pub use run::{
-    CancelAnswerView, CancelView, DetailView, FailureView, RunView, SignalView, TroubleView, UsageView, WorkerView,
+    CancelAnswerView, CancelView, DetailView, FailureView, PausingView, RunView, SignalView, TroubleView, UsageView,
+    WorkerView,
 };
 pub use undo::{CauseView, CertificateView, CertifiedView, LetStandView, UndoView, UndoingView};
 pub use unknown::{UnknownView, wants_an_answer};
@@ -52,6 +59,14 @@ impl Serialize for At {
         to.collect_str(self)
     }
 }
+
+impl PartialSchema for At {
+    fn schema() -> RefOr<Schema> {
+        schema::Time::schema()
+    }
+}
+
+impl ToSchema for At {}
 
 #[cfg(test)]
 mod tests {

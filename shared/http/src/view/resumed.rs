@@ -3,23 +3,29 @@
 use serde::Serialize;
 use stepwell_core::budget::{OverBudget, Span};
 use stepwell_core::{Amounts, Checkpoint, ParkReason, RunId, Status};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A run that was resumed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ResumeView {
     /// Which.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// By whom.
     pub by: String,
     /// Why.
+    #[schema(required = true)]
     pub why: Option<String>,
     /// What it may spend now, where it was parked since that was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = AllowedView)]
     pub allowed: Option<AllowedView>,
 }
 
 /// What a run may spend now.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AllowedView {
     /// Of what it is: `run`, or this visit of the `step`.
     pub of: &'static str,
@@ -46,7 +52,8 @@ impl AllowedView {
                     | ParkReason::Poison { .. }
                     | ParkReason::Incompatible { .. }
                     | ParkReason::Data { .. }
-                    | ParkReason::Undo { .. },
+                    | ParkReason::Undo { .. }
+                    | ParkReason::Paused { .. },
                 ..
             }
             | Status::Created

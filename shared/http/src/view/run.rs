@@ -3,27 +3,36 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use stepwell_core::mailbox::{EVIDENCE, PAUSE};
 use stepwell_core::{
-    ApprovalId, Budget, CancelRequest, Checkpoint, Failure, Lease, Letter, Phase, Place, Progress, RunId, Status,
-    Timestamp, Trouble, Usage, Wait, WorkflowName,
+    ApprovalId, Budget, CancelRequest, Checkpoint, Failure, Lease, Letter, Payload, Phase, Place, Progress, RunId,
+    Status, Timestamp, Trouble, Usage, Wait, WorkflowName,
 };
 use stepwell_engine::{CancelAnswer, Client, ClientError};
+use utoipa::ToSchema;
 
 use super::{
     ApprovalView, At, BudgetView, CertificateView, EffectView, OfRun as _, Reach, UndoView, UndoingView, UnknownView,
     Value,
 };
+use crate::schema;
 
 /// One run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RunView {
     /// Which it is.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Its workflow.
+    #[schema(value_type = schema::WorkflowName)]
     pub workflow: WorkflowName,
     /// The version of the workflow that its state is of.
     pub version: u32,
+    /// Commits so far. An edit is made against it.
+    #[schema(value_type = schema::Revision)]
+    pub revision: u64,
     /// Where it stands.
+    #[schema(value_type = schema::Phase)]
     pub status: Phase,
     /// The step that it is at.
     pub step: String,
@@ -37,17 +46,25 @@ pub struct RunView {
     pub since: At,
     /// When it goes on by itself, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = At)]
     pub wakes_at: Option<At>,
     /// Who works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = WorkerView)]
     pub worker: Option<WorkerView>,
     /// What only its status has.
     pub detail: DetailView,
     /// The request to cancel it that stands.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CancelView)]
     pub cancel: Option<CancelView>,
+    /// The first request to pause it that was not carried out yet: it stands still when its step has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PausingView)]
+    pub pausing: Option<PausingView>,
     /// What has gone wrong in its step so far.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TroubleView)]
     pub trouble: Option<TroubleView>,
     /// Approvals that were asked for, oldest first.
     pub approvals: Vec<ApprovalView>,
@@ -57,14 +74,17 @@ pub struct RunView {
     pub undo: Vec<UndoView>,
     /// What is being taken back, or was. Of a cancelled run, its certificate says that.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = UndoingView)]
     pub undoing: Option<UndoingView>,
     /// What it has spent, and may spend.
     pub budget: BudgetView,
     /// The input while the run has not begun, then the state.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value)]
     pub input: Option<Value>,
     /// The state, once the run has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value)]
     pub state: Option<Value>,
     /// Signals that were not consumed yet.
     pub signals: Vec<SignalView>,
@@ -77,7 +97,7 @@ pub struct RunView {
 }
 
 /// Who works on a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerView {
     /// The worker.
     pub id: String,
@@ -88,7 +108,7 @@ pub struct WorkerView {
 }
 
 /// What only some statuses have.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DetailView {
     /// It has not begun.
@@ -101,8 +121,10 @@ pub enum DetailView {
         signals: Vec<String>,
         /// The approval whose answer it waits for.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = schema::ApprovalId)]
         approval: Option<ApprovalId>,
         /// Until when it waits.
+        #[schema(required = true)]
         until: Option<At>,
     },
     /// Its step has failed, and is tried again.
@@ -129,31 +151,43 @@ pub enum DetailView {
 }
 
 /// Why something failed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FailureView {
     /// What kind of failure it is.
     pub kind: &'static str,
     /// The workflow's own code for it.
+    #[schema(required = true)]
     pub code: Option<String>,
     /// The reason, for people.
     pub message: String,
 }
 
 /// A request to cancel a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CancelView {
     /// Who asked.
     pub by: String,
     /// Why.
+    #[schema(required = true)]
     pub why: Option<String>,
     /// When.
     pub at: At,
 }
 
+/// A request to pause a run.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PausingView {
+    /// Who asked, and why, in words.
+    pub what: String,
+    /// When.
+    pub at: At,
+}
+
 /// What became of a request to cancel: the one that stands, and whether that is this one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CancelAnswerView {
     /// The run that is to end.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Whether nobody had asked before.
     pub new: bool,
@@ -162,6 +196,7 @@ pub struct CancelAnswerView {
     pub request: CancelView,
     /// How the run stands now. Left out when that could not be read: the request stands all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::Phase)]
     pub status: Option<Phase>,
     /// Effects that may have happened: the run does not end before each is settled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -179,7 +214,7 @@ impl CancelAnswerView {
 }
 
 /// What has gone wrong in a step so far.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TroubleView {
     /// Attempts of the step that have failed.
     pub failed_attempts: u32,
@@ -192,7 +227,7 @@ pub struct TroubleView {
 }
 
 /// A signal that was not consumed yet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SignalView {
     /// Which it is.
     pub id: String,
@@ -205,7 +240,7 @@ pub struct SignalView {
 }
 
 /// What a run has used.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UsageView {
     /// Conditional writes of its checkpoint by workers.
     pub writes: u64,
@@ -241,7 +276,8 @@ impl RunView {
             Place::At { state, .. } => (None, Some(reach.other(client, state).await)),
         };
         let mut signals = Vec::new();
-        for letter in &run.mailbox.letters {
+        // What the engine itself sends to runs is no signal of theirs.
+        for letter in run.mailbox.letters.iter().filter(|letter| !is_of_engine(letter)) {
             signals.push(SignalView::load(client, letter, reach).await);
         }
         let mut effects = Vec::new();
@@ -261,6 +297,7 @@ impl RunView {
             run: run.run.clone(),
             workflow: run.workflow.clone(),
             version: progress.version,
+            revision: progress.revision.0,
             status: run.phase(now),
             step: progress.place.step(),
             steps: progress.visit.0,
@@ -271,6 +308,7 @@ impl RunView {
             worker: run.hold.lease.as_ref().filter(|lease| lease.until > now).map(WorkerView::from),
             detail: DetailView::load(client, &progress.status, reach).await?,
             cancel: run.cancel.as_ref().map(CancelView::from),
+            pausing: run.mailbox.pauses().next().map(PausingView::from),
             trouble: progress.trouble.as_ref().map(TroubleView::from),
             approvals,
             undo,
@@ -284,6 +322,10 @@ impl RunView {
             usage: progress.usage.into(),
         })
     }
+}
+
+fn is_of_engine(letter: &Letter) -> bool {
+    matches!(letter.name.as_str(), EVIDENCE | PAUSE)
 }
 
 /// When the run came to stand as it does: its last commit, or its start.
@@ -317,6 +359,16 @@ impl SignalView {
         let Letter { id, name, payload, at } = letter;
         let payload = reach.other(client, payload).await;
         Self { id: id.to_string(), name: name.to_string(), at: At(*at), payload }
+    }
+}
+
+impl From<&Letter> for PausingView {
+    fn from(Letter { payload, at, .. }: &Letter) -> Self {
+        let what = match payload {
+            Payload::Inline(json) => json.parse().ok(),
+            Payload::Blob(_) => None,
+        };
+        Self { what: what.unwrap_or_else(|| "by somebody".to_owned()), at: At(*at) }
     }
 }
 

@@ -3,14 +3,16 @@
 use serde::Serialize;
 use stepwell_core::decide::LetStand;
 use stepwell_core::{Cause, Certificate, CertifiedEffect, Checkpoint, Json, RunId, Status, Undo, Undoing};
+use utoipa::ToSchema;
 
 use super::{At, FailureView};
+use crate::schema;
 
 /// Characters that are shown of a cursor that has no name.
 const STEP_CHARS_SHOWN: usize = 40;
 
 /// What a cancelled run has done, and may have done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CertificateView {
     /// Effects that have happened.
     pub confirmed: u64,
@@ -28,11 +30,12 @@ pub struct CertificateView {
     pub unfinished_step: String,
     /// Since when a worker that died may have called the outside.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = At)]
     pub lost_attempt: Option<At>,
 }
 
 /// An effect of a run that has ended, or takes back what it has done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CertifiedView {
     /// Its name in the workflow.
     pub name: String,
@@ -44,20 +47,24 @@ pub struct CertifiedView {
     pub attempts: u32,
     /// By which the other side knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub key: Option<String>,
     /// When its last call gave up waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = At)]
     pub until: Option<At>,
     /// Who has signed it off as uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub signed_off_by: Option<String>,
     /// Who has let it stand, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub note: Option<String>,
 }
 
 /// A run that takes back what it has done, or has.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UndoingView {
     /// Why.
     pub cause: CauseView,
@@ -73,16 +80,19 @@ pub struct UndoingView {
     pub never_sent: Vec<CertifiedView>,
     /// Since when a worker that died may have called the outside.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = At)]
     pub lost_attempt: Option<At>,
 }
 
 /// A person's word that an effect stands.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct LetStandView {
     /// Of which run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Which effect. Left out when that could not be read: the word stands all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CertifiedView)]
     pub effect: Option<CertifiedView>,
     /// Who says so.
     pub by: String,
@@ -100,7 +110,7 @@ impl LetStandView {
 }
 
 /// Why a run takes back what it has done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseView {
     /// It has failed.
@@ -110,7 +120,7 @@ pub enum CauseView {
 }
 
 /// An effect, and the step that takes it back.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UndoView {
     /// Its name in the workflow.
     pub name: String,

@@ -2,19 +2,23 @@
 
 use serde::Serialize;
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Outcome, ParkReason, Phase, RunId, Status, Timestamp};
+use utoipa::ToSchema;
 
 use super::{At, OfRun};
+use crate::schema;
 
 /// One effect that may have happened.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UnknownView {
     /// The run that has made it.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The step at which the run stands.
     pub step: String,
     /// Its name in the workflow.
     pub effect: String,
     /// By which it is resolved.
+    #[schema(value_type = schema::EffectKey)]
     pub key: EffectKey,
     /// What the outside promises about being asked twice.
     pub class: &'static str,
@@ -23,6 +27,7 @@ pub struct UnknownView {
     /// Since when nobody knows.
     pub since: At,
     /// When its last call gave up waiting, at the latest: before that it may still land.
+    #[schema(required = true)]
     pub until: Option<At>,
     /// Why nobody knows.
     pub evidence: String,

@@ -1,8 +1,14 @@
 //! A run's values, and which of them are read.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use stepwell_core::{Json, Payload};
 use stepwell_engine::{Client, ClientError, Remedy};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::schema;
 
 /// The largest value that an answer of the API shows. A Lambda function answers with 6 MB at most, in which quotes count
 /// double.
@@ -44,6 +50,12 @@ impl Value {
         }
     }
 
+    /// A value that is at hand, unless an answer would be too large with it.
+    pub fn short(json: Json) -> Self {
+        let size = json.text().len() as u64;
+        if size > VALUE_BYTES_SHOWN / 2 { Self::Apart { stored_apart: size } } else { Self::Here(json) }
+    }
+
     /// The value, read from its blob if it has one, or why it cannot be read.
     pub async fn load(client: &Client, payload: &Payload) -> Self {
         match client.value(payload).await {
@@ -82,5 +94,20 @@ impl Reach {
             Self::Answer => Value::of(payload),
             Self::All => Value::load(client, payload).await,
         }
+    }
+}
+
+impl PartialSchema for Value {
+    fn schema() -> RefOr<Schema> {
+        schema::any(
+            "A value of the workflow: any JSON. `{\"stored_apart\": BYTES}` stands for one that is too large to be shown here, \
+             `{\"unreadable\": WHY}` for one that cannot be read.",
+        )
+    }
+}
+
+impl ToSchema for Value {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Value")
     }
 }

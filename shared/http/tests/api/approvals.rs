@@ -45,7 +45,7 @@ async fn what_is_asked_is_told_with_all_that_is_known() {
     let found = &page["approvals"][0];
     let expected = json!({
         "run": id_of(&path).as_str(), "step": "Pay", "id": id, "action": "refund", "parameters": refund("a note", 2),
-        "fingerprint": found["fingerprint"], "version": 1, "status": "open", "awaited": true,
+        "fingerprint": found["fingerprint"], "version": 1, "status": "open", "awaited": true, "by_link": false,
         "by": [{"role": "finance"}, {"person": "key:ann"}],
         "escalation": {"at": "2096-10-03T08:00:00.000Z", "to": [{"role": "cfo"}]},
         "quorum": 2, "allowed": 0, "answers": [],
@@ -117,10 +117,11 @@ async fn a_named_person_and_one_to_whom_it_was_escalated_may_decide() {
         let request = request.header("content-type", "application/json").header("x-api-key", FAY);
         bed.send(request.body(Body::from(approve().to_string())).unwrap()).await
     };
-    as_actor(&[]).await.is_problem(403, "no-authority");
-    as_actor(&["cfo"]).await.is_problem(403, "no-authority");
+    as_actor(&["cfo"]).await.is_problem(403, "no-permission");
+    as_actor(&["approver"]).await.is_problem(403, "no-authority");
+    as_actor(&["approver", "cfo"]).await.is_problem(403, "no-authority");
     tokio::time::advance(A_DAY).await;
-    let escalated = as_actor(&["cfo"]).await;
+    let escalated = as_actor(&["approver", "cfo"]).await;
     assert_eq!((escalated.status, &escalated.body["by"]), (StatusCode::OK, &json!("arn:aws:iam::1:user/ida")));
 }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::response::Response;
 use serde_json::{Value, json};
 use stepwell::prelude::*;
 use stepwell_core::decide::Rules;
-use stepwell_core::{Digest, RunId, WorkerId};
+use stepwell_core::write::{Acquire, Write, WriteRequest};
+use stepwell_core::{Digest, Lease, RunId, WorkerId, WriteId};
 use stepwell_engine::{Ack, Client, Engine, Ports, Settings, TurnTime};
-use stepwell_http::{Access, Api};
+use stepwell_http::{Access, Api, Site};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{CheckpointStore, ListQuery, RunQueue};
 use stepwell_testkit::faults::Gate;
@@ -20,6 +22,7 @@ use stepwell_testkit::{SeededIds, VirtualClock};
 use tower::ServiceExt;
 
 use crate::cashier::Cashier;
+use crate::described::{Exchange, described};
 
 pub(crate) const KEY: &str = "a key of many letters";
 
@@ -118,6 +121,7 @@ pub(crate) struct Bed {
     pub(crate) ports: Ports,
     pub(crate) gate: Arc<Gate>,
     pub(crate) app: Router,
+    access: Access,
     till: Till,
 }
 
@@ -132,7 +136,8 @@ pub(crate) struct Answer {
 impl Bed {
     pub(crate) fn new() -> Self {
         Self::with(
-            Access::from_text(&format!("bob={},ann={}", Digest::of(b"bob"), Digest::of(KEY.as_bytes()))).unwrap(),
+            Access::from_text(&format!("bob:admin={},ann:admin={}", Digest::of(b"bob"), Digest::of(KEY.as_bytes())))
+                .unwrap(),
         )
     }
 
@@ -154,13 +159,24 @@ impl Bed {
             ids: Arc::new(SeededIds::new(1)),
         };
         let till = Till::default();
-        let client = Client::new(ports.clone(), registry(&till));
-        let app = stepwell_http::router(Api { client, access });
-        Self { memory, ports, gate, app, till }
+        let site = Site { streams: true, base_url: Some("https://runs.example.com".into()), local: false };
+        let mut bed = Self { memory, ports, gate, app: Router::new(), access, till };
+        bed.host(site);
+        bed
     }
 
+    /// Puts the API onto another host.
+    pub(crate) fn host(&mut self, site: Site) {
+        let client = Client::new(self.ports.clone(), registry(&self.till));
+        self.app = stepwell_http::router(Api { client, access: self.access.clone(), site });
+    }
+
+    /// Sends it, and makes sure that the answer is one that the description has.
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.app.clone().oneshot(request).await.unwrap();
+        let (parts, body) = request.into_parts();
+        let sent = to_bytes(body, usize::MAX).await.unwrap();
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        let response = self.respond(Request::from_parts(parts, Body::from(sent.clone()))).await;
         let (status, headers) = (response.status(), response.headers().clone());
         for (name, value) in [
             ("x-content-type-options", "nosniff"),
@@ -171,8 +187,14 @@ impl Bed {
             assert_eq!(headers.get(name).unwrap(), value, "{status}");
         }
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        described(self).await.check(&Exchange { method, path, sent, status, headers: &headers, bytes: &bytes });
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Answer { status, headers, body }
+    }
+
+    /// The answer as it comes, for those that never end.
+    pub(crate) async fn respond(&self, request: Request<Body>) -> Response {
+        self.app.clone().oneshot(request).await.unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -237,7 +259,7 @@ impl Bed {
     }
 
     /// Works until no message comes within this time.
-    async fn work(&self, wait: Duration) {
+    pub(crate) async fn work(&self, wait: Duration) {
         let settings = Settings { worker: WorkerId::new("w").unwrap(), rules: Rules::default() };
         let engine = Engine::new(self.ports.clone(), registry(&self.till), settings).unwrap();
         while let Some(delivery) = self.memory.receive(1, Duration::from_mins(1), wait).await.unwrap().pop() {
@@ -247,6 +269,14 @@ impl Bed {
                 Ack::Leave => {}
             }
         }
+    }
+
+    /// Has a worker take a run that is due, and do nothing with it.
+    pub(crate) async fn hold(&self, run: &RunId) {
+        let (now, ticket) = (self.ports.clock.now(), self.memory.load(run).await.unwrap().unwrap().progress.ticket);
+        let lease = Lease { owner: WorkerId::new("w").unwrap(), since: now, until: now.plus(Duration::from_mins(1)) };
+        let write = Write::Acquire(Acquire { ticket, lease });
+        self.memory.write(&WriteRequest { run: run.clone(), id: WriteId(u64::MAX), now, write }).await.unwrap();
     }
 
     /// Everything that is stored, for a comparison: each checkpoint, and how many messages and blobs there are.

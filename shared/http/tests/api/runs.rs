@@ -3,9 +3,11 @@
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
+use stepwell_core::Digest;
 use stepwell_http::{Access, Actor};
 
 use crate::bed::{ACTOR, Bed, KEY, id_of, request, start};
+use crate::cashier::asking;
 
 async fn start_with_key(bed: &Bed, key: &str, body: String) -> crate::bed::Answer {
     let request = request(Method::POST, "/v1/runs").header("content-type", "application/json; charset=UTF-8");
@@ -62,6 +64,84 @@ async fn lists_go_page_by_page_and_by_status() {
     assert_eq!(completed.body["runs"][0]["status"], "completed");
     assert_eq!(completed.body["runs"][0]["started_at"], "2096-10-02T07:00:00.000Z");
     assert_eq!(bed.get("/v1/runs?workflow=other").await.body, json!({"runs": [], "next": null}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_of_the_time_that_is_asked_for() {
+    let bed = Bed::new();
+    let first = id_of(&bed.waiting().await);
+    tokio::time::advance(core::time::Duration::from_mins(1)).await;
+    let second = id_of(&bed.waiting().await);
+    let runs = bed.get("/v1/runs").await.body["runs"].take();
+    let (late, early) = (runs[0]["started_at"].as_str().unwrap(), runs[1]["started_at"].as_str().unwrap());
+    let east = late.replace("T08:", "T10:").replace('Z', "%2B02:00");
+    let west = late.replace("T08:", "t06:").replace('Z', "-02:00");
+    assert_ne!(late, west);
+    for (query, expected) in [
+        (format!("from={early}"), vec![&second, &first]),
+        (format!("from={late}"), vec![&second]),
+        (format!("from={east}"), vec![&second]),
+        (format!("from={west}"), vec![&second]),
+        (format!("before={late}"), vec![&first]),
+        (format!("from={early}&before={late}"), vec![&first]),
+        (format!("before={early}"), vec![]),
+        ("from=0000-01-01T00:00:00Z".into(), vec![&second, &first]),
+        ("before=1969-12-31T23:59:59.999999999z".into(), vec![]),
+        ("from=9999-12-31T23:59:59Z".into(), vec![]),
+    ] {
+        let page = bed.get(&format!("/v1/runs?{query}")).await;
+        let found: Vec<_> =
+            page.body["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+        assert_eq!(found, expected.iter().map(|run| run.as_str()).collect::<Vec<_>>(), "{query}");
+    }
+}
+
+/// Whoever may see the runs of some workflows is shown those alone, in every list.
+#[tokio::test(start_paused = true)]
+async fn lists_are_of_what_the_caller_may_see() {
+    let of = |key: &str| Digest::of(key.as_bytes());
+    let keys = format!("ann:admin={},one:viewer@till={}", of(KEY), of("one"));
+    let keys = format!("{keys},two:viewer@desk+operator@till={}", of("two"));
+    let bed = Bed::with(Access::from_text(&keys).unwrap());
+    let desk = id_of(&bed.waiting().await);
+    let till = id_of(&bed.unknown(&["ann"]).await);
+    asking(&bed, "a note", 1).await;
+    let list = async |key: &str, path: &str| {
+        let request = axum::http::Request::get(path).header("x-api-key", key).body(Body::empty()).unwrap();
+        let mut body = bed.send(request).await.body;
+        let items = body.as_object_mut().unwrap().values_mut().find(|field| field.is_array()).unwrap().take();
+        let names =
+            items.as_array().unwrap().iter().map(|item| item.get("run").unwrap_or(item).as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let (desk, till) = (desk.to_string(), till.to_string());
+    for (key, workflows, runs) in
+        [("one", vec!["till"], vec![till.clone()]), ("two", vec!["desk", "till"], vec![till.clone(), desk.clone()])]
+    {
+        assert_eq!(list(key, "/v1/workflows").await, workflows);
+        assert_eq!(list(key, "/v1/runs").await, runs);
+        assert_eq!(list(key, "/v1/unknowns").await, std::slice::from_ref(&till));
+        for hidden in ["/v1/approvals", "/v1/runs?workflow=cashier"] {
+            assert_eq!(list(key, hidden).await, Vec::<String>::new(), "{hidden}");
+        }
+    }
+    assert_eq!((list(KEY, "/v1/runs").await.len(), list(KEY, "/v1/approvals").await.len()), (3, 1));
+    let before = bed.all().await;
+    for workflow in ["desk", "cashier", "none"] {
+        let refused = bed.post_as("two", "/v1/runs", &json!({"workflow": workflow, "input": null})).await;
+        refused.is_problem(403, "no-permission");
+    }
+    assert_eq!(bed.all().await, before);
+    let started = bed.post_as("two", "/v1/runs", &json!({"workflow": "till", "input": ["bob"]})).await;
+    assert_eq!(started.status, StatusCode::CREATED, "{started:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workflows_are_listed_by_name() {
+    let bed = Bed::new();
+    let listed = bed.get("/v1/workflows").await;
+    assert_eq!((listed.status, listed.body), (StatusCode::OK, json!({"workflows": ["cashier", "desk", "till"]})));
+    assert_eq!(bed.gate.total(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +242,10 @@ async fn a_cancellation_says_who_has_asked_for_it() {
 async fn a_parked_run_is_resumed_by_whom_the_host_vouches_for() {
     let bed = Bed::with(Access::none());
     let own = |method, path: &str, body: &str| {
-        let request = axum::http::Request::builder().method(method).uri(path).extension(Actor::named("role:desk"));
+        let request = axum::http::Request::builder()
+            .method(method)
+            .uri(path)
+            .extension(Actor::named("role:desk").with_role("operator"));
         request.header("content-type", "application/json").body(Body::from(body.to_owned())).unwrap()
     };
     let started = bed.send(own(Method::POST, "/v1/runs", &start("?", 1).to_string())).await;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_core::history::Segment;
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Message, Revision, RunId};
-use stepwell_ports::Clock;
+use stepwell_ports::{Claimant, Clock};
 use tokio::sync::Notify;
 
 /// How much a [`Memory`] holds. What does not fit is refused as unavailable, as on a full disk; nothing is dropped.
@@ -67,7 +67,7 @@ struct State {
     segments: BTreeMap<(RunId, Revision), Segment>,
     effects: BTreeMap<(RunId, EffectKey), EffectRecord>,
     /// Who owns a key.
-    claims: BTreeMap<EffectKey, RunId>,
+    claims: BTreeMap<EffectKey, Claimant>,
     queue: queue::Queue,
     blobs: BTreeMap<String, Vec<u8>>,
 }

@@ -5,7 +5,7 @@ use stepwell_core::decide::DueRun;
 use stepwell_core::history::Segment;
 use stepwell_core::limits::CHECKPOINT_BYTES_MAX;
 use stepwell_core::write::{Write, WriteRequest, apply};
-use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Phase, Revision, RunId, Timestamp};
+use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
 use stepwell_ports::{
     CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written, check_limit,
 };
@@ -56,7 +56,7 @@ impl CheckpointStore for Memory {
             Some(_) => {}
             None => self.check_items(&state, 1)?,
         }
-        state.claims.insert(claim.key.clone(), claim.run.clone());
+        state.claims.insert(claim.key.clone(), claim.by.clone());
         Ok(Claimed::Mine)
     }
 
@@ -80,6 +80,7 @@ impl CheckpointStore for Memory {
         found.retain(|run| {
             query.workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
                 && query.phase.is_none_or(|phase| phase == run.phase)
+                && query.holds(run.started_at)
                 && after.as_ref().is_none_or(|after| place(run) < *after)
         });
         found.sort_by_key(|run| Reverse(place(run)));
@@ -166,16 +167,11 @@ fn parse_place(token: &str) -> Result<(Timestamp, RunId), StoreError> {
 
 /// Carries the query's conditions, so that a token of another query is told apart.
 fn list_token(query: &ListQuery, run: &RunSummary) -> String {
-    format!("{}{}", conditions(query), place_token(run.started_at, &run.run))
+    format!("{}{}", query.conditions(), place_token(run.started_at, &run.run))
 }
 
 fn parse_list_token(query: &ListQuery, token: &str) -> Result<(Timestamp, RunId), StoreError> {
-    parse_place(token.strip_prefix(&conditions(query)).ok_or_else(|| unknown_token(token))?)
-}
-
-fn conditions(query: &ListQuery) -> String {
-    let workflow = query.workflow.as_ref().map_or("", |workflow| workflow.as_str());
-    format!("{workflow}/{}/", query.phase.map_or("", Phase::as_str))
+    parse_place(token.strip_prefix(&query.conditions()).ok_or_else(|| unknown_token(token))?)
 }
 
 fn unknown_token(token: &str) -> StoreError {

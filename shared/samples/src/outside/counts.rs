@@ -13,6 +13,17 @@ pub struct WorldCounts {
     pub mail: MailCounts,
     /// The shop.
     pub shop: ShopCounts,
+    /// The carrier.
+    pub carrier: CarrierCounts,
+}
+
+/// What the carrier saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarrierCounts {
+    /// Requests for a van, whatever became of them.
+    pub requested: u64,
+    /// Vans that were booked, whether the answer got through or not.
+    pub booked: u64,
 }
 
 /// What the shop saw.

@@ -1,8 +1,9 @@
-//! The outside world of the samples: vendors' pages, a mail API and a shop, as three HTTP servers on 127.0.0.1.
+//! The outside world of the samples: vendors' pages, a mail API, and a shop with its carrier, as three HTTP servers on 127.0.0.1.
 //!
 //! It plays what workflows meet out there: slow pages, refusals, and a mail that was accepted but whose answer never came.
 //! It counts what reached it, so that a demo or a test can say how often something really happened.
 
+pub mod carrier;
 mod catalog;
 mod counts;
 mod http;
@@ -20,7 +21,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use counts::{MailCounts, ShopCounts, VendorCounts, WorldCounts};
+use carrier::{BookedPickup, CarrierApi};
+pub use counts::{CarrierCounts, MailCounts, ShopCounts, VendorCounts, WorldCounts};
 use http::{Closing, Line};
 pub use http::{FailStatus, NotAFailure};
 use mail::{DeliveredMail, MailApi, MailBehaviour};
@@ -75,6 +77,7 @@ pub struct World {
     mail: MailApi,
     mail_url: String,
     shop: ShopApi,
+    carrier: CarrierApi,
     shop_url: String,
     closing: watch::Sender<bool>,
     tasks: [JoinHandle<()>; 3],
@@ -90,15 +93,16 @@ impl World {
         let (mail_listener, mail_url) = bind("mail API", options.mail_port).await?;
         let (shop_listener, shop_url) = bind("shop", options.shop_port).await?;
         let closing = watch::Sender::new(false);
-        let shop = ShopApi::default();
+        let (shop, carrier) = (ShopApi::default(), CarrierApi::default());
+        let shop_router = shop.router().merge(carrier.router());
         let vendors = Vendors::new(Closing::new(closing.subscribe()));
         let mail = MailApi::new(Closing::new(closing.subscribe()));
         let tasks = [
             serve(vendors_listener, vendors.router(), Closing::new(closing.subscribe())),
             serve(mail_listener, mail.router(), Closing::new(closing.subscribe())),
-            serve(shop_listener, shop.router(), Closing::new(closing.subscribe())),
+            serve(shop_listener, shop_router, Closing::new(closing.subscribe())),
         ];
-        Ok(Self { vendors, vendors_url, mail, mail_url, shop, shop_url, closing, tasks })
+        Ok(Self { vendors, vendors_url, mail, mail_url, shop, carrier, shop_url, closing, tasks })
     }
 
     /// Base URL of the vendors' pages, such as `http://127.0.0.1:4711`.
@@ -111,7 +115,7 @@ impl World {
         &self.mail_url
     }
 
-    /// Base URL of the shop, such as `http://127.0.0.1:4713`.
+    /// Base URL of the shop and its carrier, such as `http://127.0.0.1:4713`.
     pub fn shop_url(&self) -> &str {
         &self.shop_url
     }
@@ -131,6 +135,11 @@ impl World {
     /// The refunds that were paid, oldest first.
     pub fn refunds(&self) -> Vec<PaidRefund> {
         self.shop.paid()
+    }
+
+    /// The vans that were booked, oldest first.
+    pub fn pickups(&self) -> Vec<BookedPickup> {
+        self.carrier.booked()
     }
 
     /// Whether an order is held right now.
@@ -153,7 +162,12 @@ impl World {
 
     /// What has reached this world so far.
     pub fn counts(&self) -> WorldCounts {
-        WorldCounts { vendors: self.vendors.counts(), mail: self.mail.counts(), shop: self.shop.counts() }
+        WorldCounts {
+            vendors: self.vendors.counts(),
+            mail: self.mail.counts(),
+            shop: self.shop.counts(),
+            carrier: self.carrier.counts(),
+        }
     }
 
     /// The delivered mails, oldest first.

@@ -24,16 +24,16 @@ pub struct Paid {
 
 /// The shop.
 #[derive(Clone, Debug)]
-pub(super) struct Shop {
+pub(crate) struct Shop {
     base: Base,
 }
 
 impl Shop {
-    pub(super) fn new(base: &str, timeouts: Timeouts) -> Result<Self, SetupError> {
+    pub(crate) fn new(base: &str, timeouts: Timeouts) -> Result<Self, SetupError> {
         Base::new(base, timeouts).map(|base| Self { base })
     }
 
-    pub(super) async fn order(&self, order: &str) -> Result<Order, CallError> {
+    pub(crate) async fn order(&self, order: &str) -> Result<Order, CallError> {
         read(&text(self.base.client.get(self.base.url(&["v1", "orders", order]))).await?)
     }
 

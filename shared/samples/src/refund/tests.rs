@@ -22,7 +22,7 @@ fn refunded(stop: Stop) -> Refunded {
 }
 
 fn asks() -> Stop {
-    Stop::Asks("refund".into(), "role finance".into())
+    Stop::Asks("refund".into(), "role finance or cfo@example.com".into())
 }
 
 #[tokio::test]

@@ -38,6 +38,7 @@ fn open(visit: u64, refund: Refund) -> Record {
         answers: Vec::new(),
         used: None,
         replaced_by: None,
+        by_link: false,
     }
 }
 
@@ -198,6 +199,7 @@ struct Asks {
 enum At {
     Plain,
     Full,
+    ByLink,
     BesideASignal,
     Secret,
     TooFew,
@@ -233,6 +235,7 @@ impl Workflow for Asks {
                 .escalate_after(hours(4), role("cfo"))
                 .usable_for(hours(1))
                 .within(days(3)),
+            At::ByLink => plain().or(person("ann")).by_link().within(days(3)),
             At::BesideASignal => return Ok(wait(at).for_signal(GO).or_approval(plain().within(days(3)))),
             At::Secret => Approval::of("refund", self.key.expose()).by(role("finance")).within(days(3)),
             At::TooFew => Approval::of("refund", &REFUND).by(person("ann")).or(person("bob")).quorum(3).within(days(3)),
@@ -275,6 +278,7 @@ async fn what_is_asked_for_is_what_the_author_said() {
         escalation: None,
         within: days(3),
         usable_for: days(1),
+        by_link: false,
     };
     assert_eq!((on.len(), until, &ask), (0, WaitUntil::Forever, &plain));
     let full = AskApproval {
@@ -285,6 +289,9 @@ async fn what_is_asked_for_is_what_the_author_said() {
         ..plain.clone()
     };
     assert_eq!(asked(At::Full).await.2, full);
+    // Nobody answers through a link unless the author says so.
+    let by = vec![Authority::Role("finance".into()), Authority::Person("ann".into())];
+    assert_eq!(asked(At::ByLink).await.2, AskApproval { by, by_link: true, ..plain.clone() });
     let (on, _, ask) = asked(At::BesideASignal).await;
     assert_eq!((on[0].as_str(), ask), ("go", plain));
     assert_eq!(asked(At::RoleAndTwo).await.2.quorum, 3);

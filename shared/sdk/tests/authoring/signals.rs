@@ -1,9 +1,11 @@
 //! Taking signals out of the mailbox.
 
 use serde_json::json;
+use stepwell::LinkKeys;
 use stepwell::host::ErrorMeans;
 use stepwell::prelude::*;
-use stepwell_core::{Failure, FailureKind, ParkReason};
+use stepwell_core::link::Target;
+use stepwell_core::{Failure, FailureKind, ParkReason, Visit};
 
 use crate::host::{FakeHost, inline, letter, means};
 
@@ -77,4 +79,25 @@ async fn a_large_payload_is_read_from_its_blob() {
         panic!("somebody has to look")
     };
     assert!(what.contains("is missing"), "{what}");
+}
+
+#[tokio::test]
+async fn a_callback_url_is_for_this_run_visit_and_signal_and_the_same_signal_each_time() {
+    let keys = LinkKeys::from_text(&format!("k1={}", "5e".repeat(32))).unwrap();
+    let host = FakeHost::new();
+    let link = |visit: u64, signal: Signal<String>| {
+        let cx = host.visit(|visiting| visiting.visit = Visit(visit));
+        let url = cx.callback_url(&keys, "https://runs.example.com/", signal, hours(1)).unwrap();
+        let token = url.strip_prefix("https://runs.example.com/links/").unwrap().to_owned();
+        let link = keys.verify(&token, cx.now()).unwrap();
+        assert_eq!((&link.run, link.expires), (cx.run(), cx.now().plus(hours(1))));
+        assert!(keys.verify(&token, link.expires).is_err(), "it expires");
+        link
+    };
+    let first = link(3, FEEDBACK);
+    assert!(matches!(&first.target, Target::Signal { name, visit: Visit(3) } if name.as_str() == "feedback"));
+    assert_eq!(first, link(3, FEEDBACK), "an attempt that is repeated makes the very same one");
+    for other in [link(4, FEEDBACK), link(3, Signal::new("other"))] {
+        assert_ne!(first.signal_id().unwrap(), other.signal_id().unwrap());
+    }
 }

@@ -165,6 +165,7 @@ impl<'a> Bed<'a> {
             tried_since: Some(Timestamp(7)),
             due_at: commit.due_at,
             segment: None,
+            consumed: Vec::new(),
         }
     }
 

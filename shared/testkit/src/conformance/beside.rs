@@ -110,7 +110,7 @@ pub(super) async fn a_refused_commit_changes_nothing_that_counts(bed: &Bed<'_>) 
 fn segment(from: u64, length: u64, step: &str) -> Segment {
     let entry = |number| {
         let note = (number % 2 == 1).then(|| format!("note \"{number}\" – ok"));
-        let more = More { failed_attempts: 0, effects: Vec::new(), note };
+        let more = More { note, ..More::default() };
         Entry { step: step.into(), kind: EntryKind::Stepped, at: number * 10, took: number, more }
     };
     Segment { from: Revision(from), at: super::BEGIN, entries: (0..length).map(entry).collect() }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_core::decide::DueRun;
 use stepwell_core::{EffectKey, RunId, Scope, WorkflowName};
-use stepwell_ports::{Claim, Claimed, ListQuery, StoreError};
+use stepwell_ports::{Claim, Claimant, Claimed, ListQuery, StoreError};
 use tokio::sync::Barrier;
 
 use super::bed::{Bed, END, run};
@@ -14,11 +14,11 @@ fn key(name: &str) -> EffectKey {
 }
 
 fn claim(name: &str, by: &str) -> Claim {
-    Claim { key: key(name), run: run(by), instead_of: None }
+    Claim { key: key(name), by: run(by).into(), instead_of: None }
 }
 
 fn take_over(name: &str, by: &str, from: &str) -> Claim {
-    Claim { instead_of: Some(run(from)), ..claim(name, by) }
+    Claim { instead_of: Some(run(from).into()), ..claim(name, by) }
 }
 
 async fn is(bed: &Bed<'_>, claim: &Claim, expected: &Claimed) {
@@ -32,7 +32,7 @@ async fn is_mine(bed: &Bed<'_>, claim: &Claim) {
 
 /// What another run is told, which changes nothing.
 async fn owns(bed: &Bed<'_>, name: &str, owner: &str) {
-    is(bed, &claim(name, "bystander"), &Claimed::Of(run(owner))).await;
+    is(bed, &claim(name, "bystander"), &Claimed::Of(run(owner).into())).await;
 }
 
 pub(super) async fn the_first_claim_owns_the_key(bed: &Bed<'_>) {
@@ -56,7 +56,7 @@ pub(super) async fn a_repeated_claim_is_granted_again(bed: &Bed<'_>) {
 pub(super) async fn another_run_learns_who_owns_the_key(bed: &Bed<'_>) {
     is_mine(bed, &claim("order-7", "r1")).await;
     for other in ["r2", "r", "r11", "R1"] {
-        is(bed, &claim("order-7", other), &Claimed::Of(run("r1"))).await;
+        is(bed, &claim("order-7", other), &Claimed::Of(run("r1").into())).await;
     }
     is_mine(bed, &claim("order-7", "r1")).await;
 }
@@ -64,20 +64,41 @@ pub(super) async fn another_run_learns_who_owns_the_key(bed: &Bed<'_>) {
 pub(super) async fn a_key_is_taken_over_from_its_owner_alone(bed: &Bed<'_>) {
     is_mine(bed, &claim("order-7", "r1")).await;
     for from in ["r3", "r2", "r"] {
-        is(bed, &take_over("order-7", "r2", from), &Claimed::Of(run("r1"))).await;
+        is(bed, &take_over("order-7", "r2", from), &Claimed::Of(run("r1").into())).await;
     }
     owns(bed, "order-7", "r1").await;
     for _ in 0..2 {
         is_mine(bed, &take_over("order-7", "r2", "r1")).await;
     }
-    is(bed, &claim("order-7", "r1"), &Claimed::Of(run("r2"))).await;
-    is(bed, &take_over("order-7", "r3", "r1"), &Claimed::Of(run("r2"))).await;
+    is(bed, &claim("order-7", "r1"), &Claimed::Of(run("r2").into())).await;
+    is(bed, &take_over("order-7", "r3", "r1"), &Claimed::Of(run("r2").into())).await;
     is_mine(bed, &claim("order-7", "r2")).await;
     // And back, and from nobody.
     is_mine(bed, &take_over("order-7", "r1", "r2")).await;
     owns(bed, "order-7", "r1").await;
     is_mine(bed, &take_over("order-8", "r2", "r1")).await;
     owns(bed, "order-8", "r2").await;
+}
+
+pub(super) async fn a_later_life_is_another_claimant(bed: &Bed<'_>) {
+    let again = |life| Claimant { run: run("r1"), life };
+    let by = |claimant: &Claimant, from: Option<&Claimant>| Claim {
+        by: claimant.clone(),
+        instead_of: from.cloned(),
+        ..claim("order-7", "r1")
+    };
+    is_mine(bed, &by(&again(0), None)).await;
+    // It is told of its own earlier life, and takes the key on from that.
+    is(bed, &by(&again(1), None), &Claimed::Of(again(0))).await;
+    is_mine(bed, &by(&again(1), Some(&again(0)))).await;
+    // Whoever has seen the end of the earlier life comes too late.
+    is(bed, &take_over("order-7", "r2", "r1"), &Claimed::Of(again(1))).await;
+    is(bed, &by(&again(0), None), &Claimed::Of(again(1))).await;
+    is_mine(bed, &by(&again(1), None)).await;
+    is_mine(bed, &by(&run("r2").into(), Some(&again(1)))).await;
+    is(bed, &by(&again(u32::MAX), Some(&again(1))), &Claimed::Of(run("r2").into())).await;
+    is_mine(bed, &by(&again(u32::MAX), Some(&run("r2").into()))).await;
+    is(bed, &claim("order-7", "r2"), &Claimed::Of(again(u32::MAX))).await;
 }
 
 pub(super) async fn claims_of_several_keys_are_apart(bed: &Bed<'_>) {
@@ -139,8 +160,8 @@ async fn the_winner(bed: &Bed<'_>, claims: &[Claim]) -> RunId {
     let (mut winners, mut told) = (Vec::new(), Vec::new());
     for (claim, answer) in claims.iter().zip(made) {
         match answer.await.expect("a claim that answers") {
-            Claimed::Mine => winners.push(claim.run.clone()),
-            Claimed::Of(owner) => told.push(owner),
+            Claimed::Mine => winners.push(claim.by.run.clone()),
+            Claimed::Of(owner) => told.push(owner.run),
         }
     }
     assert_eq!(winners.len(), 1, "of {} one is granted, not those of {winners:?}", claims.len());

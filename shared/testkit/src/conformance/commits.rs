@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use stepwell_core::decide;
-use stepwell_core::write::Refusal;
+use stepwell_core::write::{Amend, Refusal};
 use stepwell_core::{
     Certificate, Failure, FailureKind, Fence, Lease, MailboxSeq, Phase, Revision, Status, Ticket, Visit,
 };
 
-use super::bed::{Bed, END, LEASE, TICK, amended, at, boxed, json, renew, waiting};
+use super::bed::{Bed, END, LEASE, TICK, amended, at, boxed, json, renew, signal_id, waiting};
 use super::generator::Generator;
 
 pub(super) async fn a_commit_writes_every_field(bed: &Bed<'_>) {
@@ -141,7 +141,11 @@ pub(super) async fn an_ended_run_stays_as_it_is(bed: &Bed<'_>) {
         bed.refused(&ended.run, bed.acquire(Ticket(2)), Refusal::Ended).await;
         bed.refused(&ended.run, bed.signal("s", "approve"), Refusal::Ended).await;
         bed.refused(&ended.run, bed.cancel("ann"), Refusal::Ended).await;
-        bed.refused(&ended.run, amended(bed.amend(&ended)), Refusal::Ended).await;
+        let stays = Amend { progress: ended.progress.clone(), ..bed.amend(&ended) };
+        bed.refused(&ended.run, amended(stays), Refusal::Ended).await;
+        if name != "failed" {
+            bed.refused(&ended.run, amended(bed.amend(&ended)), Refusal::Ended).await;
+        }
         bed.refused(&ended.run, boxed(bed.hand_off(&ended, Status::Running)), Refusal::Released).await;
         bed.refused(&ended.run, renew(Fence(1), bed.now().plus(LEASE)), Refusal::Released).await;
     }
@@ -159,6 +163,28 @@ pub(super) async fn an_amendment_resumes_a_parked_run(bed: &Bed<'_>) {
     assert_eq!((resumed.hold.acquires, resumed.hold.fence), (0, Fence(1)));
     assert_eq!(resumed.progress.step_limit, 2_000);
     bed.acquired(&resumed).await;
+}
+
+pub(super) async fn an_amendment_brings_a_failed_run_back(bed: &Bed<'_>) {
+    let failure = Failure::new(FailureKind::Terminal, "the vendor is gone");
+    let failed = bed.standing("r", Status::Failed { failure, at: bed.now() }).await;
+    assert_eq!(failed.due_at, None);
+    let back = bed.applied(&failed.run, amended(bed.amend(&failed))).await;
+    assert_eq!(back.due_at, Some(bed.now().next_mark()));
+    bed.acquired(&back).await;
+}
+
+pub(super) async fn an_amendment_reads_letters(bed: &Bed<'_>) {
+    let held = bed.held("r").await;
+    let parked = bed.handed_off(&held, bed.parked()).await;
+    for id in ["a", "b", "c"] {
+        bed.applied(&parked.run, bed.signal(id, "approve")).await;
+    }
+    let read = Amend { consumed: vec![signal_id("a"), signal_id("c")], ..bed.amend(&parked) };
+    let after = bed.applied(&parked.run, amended(read)).await;
+    let left: Vec<&str> = after.mailbox.letters.iter().map(|letter| letter.id.as_str()).collect();
+    assert_eq!((left, after.mailbox.seq.0), (vec!["b"], 3));
+    bed.refused(&parked.run, bed.signal("a", "approve"), Refusal::Duplicate).await;
 }
 
 pub(super) async fn an_amendment_wants_its_revision_and_no_holder(bed: &Bed<'_>) {

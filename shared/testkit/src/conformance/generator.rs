@@ -13,7 +13,7 @@ use stepwell_core::write::{Acquire, Amend, Commit, LogAppend, Renew, Write, Writ
 use stepwell_core::{
     BlobRef, CancelRequest, Certificate, Checkpoint, Class, Digest, EffectKey, EffectRecord, Failure, FailureKind,
     Fence, Json, Lease, Letter, LogId, MailboxSeq, Outcome, OverBudget, ParkReason, Payload, Place, Progress, Revision,
-    RunId, Scope, Status, Ticket, Timestamp, Undoing, Usage, Visit, Wait, WorkerId, WorkflowName, WriteId,
+    RunId, Scope, SignalId, Status, Ticket, Timestamp, Undoing, Usage, Visit, Wait, WorkerId, WorkflowName, WriteId,
 };
 
 use super::bed::{json, run, signal_id, signal_name, start_with};
@@ -166,10 +166,21 @@ impl Generator {
             let segment = self.percent(30).then(|| self.next_segment(current, model));
             let segment = segment.filter(|_| after <= current.progress.revision);
             let tried_since = self.now.0.is_multiple_of(2).then_some(self.now);
-            Write::Amend(Box::new(Amend { after, progress, tried_since, due_at, segment }))
+            let consumed = if self.percent(20) { self.consumed(current) } else { Vec::new() };
+            Write::Amend(Box::new(Amend { after, progress, tried_since, due_at, segment, consumed }))
         } else {
             self.start()
         }
+    }
+
+    /// Some of the letters that are there, and at times one that is not.
+    fn consumed(&mut self, current: &Checkpoint) -> Vec<SignalId> {
+        let mut consumed: Vec<_> = current.mailbox.letters.iter().map(|letter| letter.id.clone()).collect();
+        consumed.retain(|_| self.percent(40));
+        if self.percent(5) {
+            consumed.push(signal_id("never-sent"));
+        }
+        consumed
     }
 
     fn start(&mut self) -> Write {
@@ -180,11 +191,7 @@ impl Generator {
     fn commit(&mut self, current: &Checkpoint, model: &Model, stale: u32) -> Commit {
         let progress = self.progress(current, self.now);
         let mailbox_seen = self.percent(30).then(|| MailboxSeq(self.near(current.mailbox.seq.0, stale)));
-        let mut consumed: Vec<_> = current.mailbox.letters.iter().map(|letter| letter.id.clone()).collect();
-        consumed.retain(|_| self.percent(40));
-        if self.percent(5) {
-            consumed.push(signal_id("never-sent"));
-        }
+        let consumed = self.consumed(current);
         let spill = (0..self.rng.usize(..3)).map(|_| self.record(&current.run, 6)).collect();
         let fence = Fence(self.near(current.hold.fence.0, stale));
         let after = Revision(self.near(current.progress.revision.0, stale));
@@ -248,6 +255,7 @@ impl Generator {
             }),
             journal: many(self),
             ledger: many(self),
+            lives: self.rng.u32(..3),
             spilled: self.rng.u64(..3),
             approvals: self.few(|generator| generator.approval(&current.run)),
             undo: self.few(|generator| generator.undo(&current.run)),
@@ -300,13 +308,14 @@ impl Generator {
     }
 
     fn park_reason(&mut self) -> ParkReason {
-        match self.rng.u32(..7) {
+        match self.rng.u32(..8) {
             0 => ParkReason::Poison { acquires: self.rng.u32(..9) },
             1 => ParkReason::Incompatible { missing: self.text() },
             2 => ParkReason::StepLimit { limit: self.rng.u64(..) },
             3 => ParkReason::Data { what: self.text() },
             4 => ParkReason::Undo { what: self.text() },
-            5 => {
+            5 => ParkReason::Paused { what: self.text() },
+            6 => {
                 let span = if self.percent(50) { Span::Run } else { Span::Step };
                 let (counter, limit, spent) = (self.text(), self.rng.u64(..), self.rng.u64(..));
                 ParkReason::Budget(OverBudget { span, counter, limit, spent })
@@ -316,7 +325,7 @@ impl Generator {
     }
 
     fn failure(&mut self) -> Failure {
-        const KINDS: [FailureKind; 9] = [
+        const KINDS: [FailureKind; 10] = [
             FailureKind::Error,
             FailureKind::Terminal,
             FailureKind::Panic,
@@ -326,6 +335,7 @@ impl Generator {
             FailureKind::Incompatible,
             FailureKind::Budget,
             FailureKind::NotSent,
+            FailureKind::Discarded,
         ];
         let failure = Failure::new(KINDS[self.rng.usize(..KINDS.len())], self.text());
         if self.percent(50) { failure.with_code(self.text()) } else { failure }
@@ -367,7 +377,7 @@ impl Generator {
     }
 
     fn entries(&mut self, at_least: usize) -> Vec<Entry> {
-        const KINDS: [EntryKind; 15] = [
+        const KINDS: [EntryKind; 18] = [
             EntryKind::Stepped,
             EntryKind::Waited,
             EntryKind::LookedUp,
@@ -380,6 +390,9 @@ impl Generator {
             EntryKind::Undoing,
             EntryKind::Undone,
             EntryKind::LetStand,
+            EntryKind::Edited,
+            EntryKind::Moved,
+            EntryKind::Reopened,
             EntryKind::Completed,
             EntryKind::Failed,
             EntryKind::Cancelled,
@@ -388,7 +401,9 @@ impl Generator {
             let plain = generator.percent(50);
             let effects = (0..generator.rng.usize(1..3)).map(|_| EffectLine::from(&generator.record(&run("r"), 9)));
             let effects = effects.collect();
-            let more = More { failed_attempts: generator.rng.u32(..3), effects, note: Some(generator.text()) };
+            let (failed_attempts, note) = (generator.rng.u32(..3), Some(generator.text()));
+            let back = generator.percent(30).then(|| Json::of(&generator.text()).expect("text"));
+            let more = More { failed_attempts, effects, note, back };
             Entry {
                 step: generator.text(),
                 kind: KINDS[generator.rng.usize(..KINDS.len())],

@@ -169,13 +169,36 @@ pub(super) async fn runs_are_listed_by_workflow_and_phase(bed: &Bed<'_>) {
     let workflows = [None, Some("brief"), Some("refund"), Some("unknown"), Some("brie"), Some("briefs")];
     for workflow in workflows.map(|name| name.map(|name| WorkflowName::new(name).unwrap())) {
         for phase in [None].into_iter().chain(Phase::ALL.map(Some)) {
-            let query = ListQuery { workflow: workflow.clone(), phase, limit: 2, after: None };
+            let query = ListQuery { workflow: workflow.clone(), phase, limit: 2, ..ListQuery::default() };
             let matches = |run: &&RunSummary| {
                 workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
                     && phase.is_none_or(|phase| phase == run.phase)
             };
             let expected: Vec<RunSummary> = all.iter().filter(matches).cloned().collect();
             bed.shows(&format!("{query:?}"), &expected, async || bed.list(&query).await).await;
+        }
+    }
+}
+
+pub(super) async fn runs_are_listed_by_the_time_of_their_start(bed: &Bed<'_>) {
+    let all = runs_of_all_kinds(bed).await;
+    let brief = WorkflowName::new("brief").unwrap();
+    let (first, last) = (all.last().unwrap().started_at, all.first().unwrap().started_at);
+    let middle = all[all.len() / 2].started_at;
+    let times = [first, Timestamp(middle.0 - 1), middle, Timestamp(middle.0 + 1), last, Timestamp(last.0 + 1)];
+    let times = || [None].into_iter().chain(times.map(Some)).chain([Some(Timestamp(0)), Some(Timestamp(u64::MAX))]);
+    for started_from in times() {
+        for started_before in times() {
+            for workflow in [None, Some(brief.clone())] {
+                let query = ListQuery { workflow, started_from, started_before, limit: 3, ..ListQuery::default() };
+                let matches = |run: &&RunSummary| {
+                    query.workflow.as_ref().is_none_or(|workflow| *workflow == run.workflow)
+                        && started_from.is_none_or(|from| run.started_at >= from)
+                        && started_before.is_none_or(|before| run.started_at < before)
+                };
+                let expected: Vec<RunSummary> = all.iter().filter(matches).cloned().collect();
+                bed.shows(&format!("{query:?}"), &expected, async || bed.list(&query).await).await;
+            }
         }
     }
 }

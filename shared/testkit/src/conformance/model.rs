@@ -161,7 +161,7 @@ async fn compare_indexes(bed: &Bed<'_>, model: &Model, generator: &mut Generator
     let brief = WorkflowName::new("brief").unwrap();
     let phase = generator.pick(&Phase::ALL);
     for (workflow, phase) in [(None, None), (Some(brief.clone()), None), (None, phase), (Some(brief), phase)] {
-        let query = ListQuery { workflow, phase, limit: 2, after: None };
+        let query = ListQuery { workflow, phase, limit: 2, ..ListQuery::default() };
         bed.shows(&format!("{query:?} at {place}"), &model.list(&query), async || {
             let mut found = bed.list(&query).await;
             assert!(found.is_sorted_by(|a, b| a.started_at >= b.started_at), "newest first at {place}");

@@ -34,6 +34,7 @@ impl Generator {
             answers: self.few(Self::answer),
             used: self.percent(40).then_some(Used { by: key, at: self.now }),
             replaced_by: self.percent(30).then(|| self.approval_id(run)),
+            by_link: self.percent(30),
         }
     }
 
