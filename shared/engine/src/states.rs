@@ -10,8 +10,9 @@ use crate::history::HistoryEntry;
 use crate::repair;
 use crate::{Client, ClientError};
 
-/// Entries of history that are looked at in one go, backwards.
-const ENTRIES_AT_ONCE: usize = 256;
+/// Entries of history that are looked at in one go, backwards: few at first, since most look at what is new.
+const ENTRIES_AT_ONCE_FIRST: usize = 16;
+const ENTRIES_AT_ONCE_MAX: usize = 256;
 
 /// What a run knew around one entry of its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,9 +109,10 @@ impl Client {
         let mut is_newest = true;
         let text =
             |after: &Value, is_newest| if is_newest { Ok(written.clone()) } else { Json::of(after).map_err(unwritten) };
-        let mut before_which = newest.next();
+        let (mut before_which, mut at_once) = (newest.next(), ENTRIES_AT_ONCE_FIRST);
         loop {
-            let page = self.entries_before(&checkpoint, before_which, ENTRIES_AT_ONCE).await?;
+            let page = self.entries_before(&checkpoint, before_which, at_once).await?;
+            at_once = (at_once * 2).min(ENTRIES_AT_ONCE_MAX);
             for HistoryEntry { revision: at, entry, .. } in page.iter().rev() {
                 let back = entry.back();
                 let (found, before_is_newest) = (*at == revision, is_newest && back == Back::Same);

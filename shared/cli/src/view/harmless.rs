@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use stepwell_http::view::is_seen;
+
 /// The text on one line, with what is not to be seen written out: control characters, line ends, marks that turn the
 /// direction of writing, and characters without a width.
 pub(crate) fn harmless(text: impl Display) -> impl Display {
@@ -13,26 +15,12 @@ struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|letter| {
-            if is_harmless(letter) { self.0.write_char(letter) } else { write!(self.0, "{}", letter.escape_default()) }
+            if letter == '\t' || is_seen(letter) {
+                self.0.write_char(letter)
+            } else {
+                write!(self.0, "{}", letter.escape_default())
+            }
         })
-    }
-}
-
-fn is_harmless(letter: char) -> bool {
-    match letter {
-        '\t' => true,
-        // The soft hyphen, marks of direction, joiners and other letters without a width, line and paragraph separators,
-        // annotations, tags.
-        '\u{ad}'
-        | '\u{61c}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}' => false,
-        _ => !letter.is_control(),
     }
 }
 

@@ -4,9 +4,7 @@ use core::fmt::Write as _;
 
 use maud::{Markup, html};
 use stepwell_core::Json;
-use stepwell_http::view::Value;
-
-use super::text::is_seen;
+use stepwell_http::view::{Value, is_seen};
 
 /// Characters of a value that stands in a line.
 const IN_LINE: usize = 80;
@@ -60,7 +58,7 @@ pub(crate) fn pretty(json: &str) -> String {
     let mut letters = json.chars().peekable();
     while let Some(letter) = letters.next() {
         if in_string {
-            if is_seen(letter) && letter != '\t' {
+            if is_seen(letter) {
                 out.push(letter);
             } else {
                 escape(&mut out, letter);

@@ -1,6 +1,7 @@
 //! Text from outside, so that it cannot pass for another line, read otherwise than it is, or fill the page.
 
 use maud::{Markup, html};
+use stepwell_http::view::is_seen;
 
 /// Characters that are shown of a long text before somebody asks for the rest.
 const SHORT: usize = 240;
@@ -38,14 +39,14 @@ pub(crate) fn block(text: &str) -> Markup {
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for letter in text.chars().take(SHORT) {
-        if is_seen(letter) { plain.push(letter) } else { plain.extend(letter.escape_default()) }
+        if shows(letter) { plain.push(letter) } else { plain.extend(letter.escape_default()) }
     }
     plain
 }
 
 /// Each stretch of what is seen as it is, each character that is not as its escape, marked as such.
 fn seen(text: &str, lines: bool) -> Markup {
-    let is_plain = |letter: &char| is_seen(*letter) || lines && *letter == '\n';
+    let is_plain = |letter: &char| shows(*letter) || lines && *letter == '\n';
     let mut pieces: Vec<(bool, String)> = Vec::new();
     for letter in text.chars() {
         let plain = is_plain(&letter);
@@ -62,31 +63,9 @@ fn seen(text: &str, lines: bool) -> Markup {
     }
 }
 
-/// Whether a character shows as itself: no control character, no mark that turns the direction of writing, nothing without a
-/// width.
-pub(crate) fn is_seen(letter: char) -> bool {
-    match letter {
-        '\t' => true,
-        // The soft hyphen, marks of direction, joiners, fillers and other letters without a width, line and paragraph separators,
-        // annotations, tags.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{61c}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => false,
-        _ => !letter.is_control(),
-    }
+/// Whether a character shows as itself, on a page.
+pub(crate) fn shows(letter: char) -> bool {
+    letter == '\t' || is_seen(letter)
 }
 
 #[cfg(test)]

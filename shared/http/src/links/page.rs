@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 use stepwell_core::{Digest, RunId, SignalName, Timestamp};
 
 use crate::problem::Problem;
-use crate::view::{AnsweredView, ApprovalView, At, Value};
+use crate::view::{AnsweredView, ApprovalView, At, Value, is_seen};
 
 /// The style of all of them.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -136,36 +136,13 @@ fn time(at: Timestamp) -> Markup {
 fn text(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_seen(c) {
+        if matches!(c, '\n' | '\t') || is_seen(c) {
             seen.push(c);
         } else {
             seen.extend(c.escape_unicode());
         }
     }
     seen
-}
-
-fn is_seen(c: char) -> bool {
-    match c {
-        '\n' | '\t' => true,
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{61c}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => false,
-        c => !c.is_control(),
-    }
 }
 
 #[cfg(test)]

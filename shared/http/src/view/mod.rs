@@ -14,6 +14,7 @@ mod of_run;
 mod repaired;
 mod resumed;
 mod run;
+mod seen;
 mod undo;
 mod unknown;
 mod value;
@@ -40,6 +41,7 @@ pub use run::{
     CancelAnswerView, CancelView, DetailView, FailureView, PausingView, RunView, SignalView, TroubleView, UsageView,
     WorkerView,
 };
+pub use seen::is_seen;
 pub use undo::{CauseView, CertificateView, CertifiedView, LetStandView, UndoView, UndoingView};
 pub use unknown::{UnknownView, wants_an_answer};
 pub use value::{Reach, Value};
