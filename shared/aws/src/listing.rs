@@ -19,6 +19,9 @@ use crate::table::{Range, Table};
 /// Keys that are read at least, once a first round has not filled the page.
 const ROUND_MIN: usize = 100;
 
+/// Places that a page looks at, at most: a filter may match few of those that share a bucket. The page is short then.
+const LOOKED_AT_MAX: usize = 2_000;
+
 /// Each place begins with a hexadecimal digit. The service takes no empty text for a key, which an emulator may let pass.
 const FIRST: &str = "0";
 
@@ -131,7 +134,7 @@ pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSum
     Ok(Page { items: page.items, next: page.next.map(|place| asked + &place) })
 }
 
-/// Reads keys until a page is full or nothing is left.
+/// Reads keys until a page is full, enough was looked at, or nothing is left.
 async fn pages<T>(
     table: &Table,
     mut scan: Scan<'_>,
@@ -139,28 +142,68 @@ async fn pages<T>(
     limit: usize,
     show: impl Fn(&str, &RunId, &Glance) -> Option<T>,
 ) -> Result<Page<T>, StoreError> {
-    let mut shown: Vec<(String, T)> = Vec::new();
-    let mut want = limit.saturating_add(1);
+    let mut filling = Filling::new(limit);
     loop {
         if let Some(after) = &after {
             scan.begin_after(after);
         }
-        let (places, more) = scan.places(table, want).await?;
+        let (places, more) = scan.places(table, filling.want()).await?;
         let glances = glances(table, &places).await?;
-        for (place, run) in &places {
-            let found = glances.get(run).and_then(|glance| show(place, run, glance));
-            shown.extend(found.map(|found| (place.clone(), found)));
+        let looked = places.into_iter().map(|(place, run)| {
+            let found = glances.get(&run).and_then(|glance| show(&place, &run, glance));
+            (place, found)
+        });
+        if !filling.add(looked, more) {
+            return Ok(filling.page());
         }
-        after = places.into_iter().next_back().map(|(place, _)| place);
-        if shown.len() > limit || !more || after.is_none() {
-            break;
-        }
-        want = ROUND_MIN.max(limit.saturating_add(1).saturating_sub(shown.len()));
+        after.clone_from(&filling.last);
     }
-    let more = shown.len() > limit;
-    shown.truncate(limit);
-    let next = shown.last().filter(|_| more).map(|(place, _)| place.clone());
-    Ok(Page { items: shown.into_iter().map(|(_, found)| found).collect(), next })
+}
+
+/// A page that is being filled.
+struct Filling<T> {
+    limit: usize,
+    shown: Vec<(String, T)>,
+    looked_at: usize,
+    /// The last place that was looked at.
+    last: Option<String>,
+    /// Whether there are places after that one.
+    more: bool,
+}
+
+impl<T> Filling<T> {
+    const fn new(limit: usize) -> Self {
+        Self { limit, shown: Vec::new(), looked_at: 0, last: None, more: true }
+    }
+
+    /// How many places to look at next. One more than the page holds tells whether another follows.
+    fn want(&self) -> usize {
+        let missing = self.limit.saturating_add(1).saturating_sub(self.shown.len());
+        let round = if self.looked_at == 0 { missing } else { missing.max(ROUND_MIN) };
+        round.min(LOOKED_AT_MAX.saturating_sub(self.looked_at)).max(1)
+    }
+
+    /// Takes in the next places, each with what is shown of it. Returns whether to go on.
+    fn add(&mut self, looked: impl Iterator<Item = (String, Option<T>)>, more: bool) -> bool {
+        let before = self.looked_at;
+        for (place, found) in looked {
+            self.looked_at += 1;
+            self.shown.extend(found.map(|found| (place.clone(), found)));
+            self.last = Some(place);
+        }
+        self.more = more && self.looked_at > before;
+        self.more && self.shown.len() <= self.limit && self.looked_at < LOOKED_AT_MAX
+    }
+
+    fn page(mut self) -> Page<T> {
+        let next = if self.shown.len() > self.limit {
+            self.shown.truncate(self.limit);
+            self.shown.last().map(|(place, _)| place.clone())
+        } else {
+            self.last.filter(|_| self.more)
+        };
+        Page { items: self.shown.into_iter().map(|(_, found)| found).collect(), next }
+    }
 }
 
 impl Scan<'_> {
@@ -261,6 +304,44 @@ fn unknown_token(token: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All that pages show of these many places, of which every so many is shown, with how many places each has looked at.
+    fn read(places: usize, every: usize, limit: usize) -> (Vec<usize>, Vec<usize>) {
+        let (mut shown, mut looked_at, mut begin) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let mut filling = Filling::new(limit);
+            let mut at = begin;
+            loop {
+                let end = places.min(at + filling.want());
+                let looked = (at..end).map(|place| (place.to_string(), (place % every == 0).then_some(place)));
+                at = end;
+                if !filling.add(looked, end < places) {
+                    break;
+                }
+            }
+            looked_at.push(filling.looked_at);
+            let page = filling.page();
+            assert!(page.items.len() <= limit);
+            shown.extend(page.items);
+            let Some(next) = page.next else { return (shown, looked_at) };
+            begin = next.parse::<usize>().ok().map_or(places, |last| last + 1);
+        }
+    }
+
+    #[test]
+    fn a_page_looks_at_so_many_places_and_the_next_goes_on_right_there() {
+        for (places, every, limit) in
+            [(0, 1, 1), (7, 1, 3), (6, 1, 3), (5_000, 3, 50), (9_999, 4_000, 10), (3_000, 1, 1_000)]
+        {
+            let (shown, looked_at) = read(places, every, limit);
+            assert_eq!(shown, (0..places).step_by(every).collect::<Vec<_>>(), "{places} {every} {limit}");
+            assert!(looked_at.iter().all(|looked_at| *looked_at <= LOOKED_AT_MAX), "{looked_at:?}");
+        }
+        // Few match: short pages, and each but the last says where to go on.
+        assert_eq!(read(9_999, 4_000, 10).1, [2_000, 2_000, 2_000, 2_000, 1_999]);
+        // A page that is just full is the last one when nothing follows.
+        assert_eq!(read(6, 1, 3).1, [4, 3]);
+    }
 
     #[test]
     fn nothing_lies_between_a_place_and_the_text_before_it() {

@@ -150,7 +150,7 @@ fn who_allows_more_is_told_how_much_and_an_answer_does_not_move_a_parked_run() {
     assert!(again.contains(&parked) && !again.contains("the run goes on"), "{again}");
 
     let resumed = set.stepwell.run(&["resume", &run, "--by", "ada"]).stdout;
-    let allowed = "; as much again is allowed: 400000 more cents, 500000 in all in the run\n";
+    let allowed = "; 400000 more cents are allowed, 500000 in all in the run\n";
     assert!(resumed.ends_with(allowed), "{resumed}");
     set.stepwell.wait_for(&run, "completed");
     assert_eq!(set.paid("boat-400000"), 1);

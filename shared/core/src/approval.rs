@@ -313,6 +313,15 @@ impl Approval {
         self.authorities(at).any(|authority| reviewer.has(authority))
     }
 
+    /// Whether this person is named as one who decides, now or later.
+    pub fn names(&self, person: &str) -> bool {
+        let later = self.escalation.iter().flat_map(|escalation| &escalation.to);
+        self.by.iter().chain(later).any(|authority| match authority {
+            Authority::Person(name) => name == person,
+            Authority::Role(_) => false,
+        })
+    }
+
     /// Who may decide at this time, in words.
     pub fn deciders(&self, at: Timestamp) -> String {
         let names: Vec<String> = self.authorities(at).map(ToString::to_string).collect();

@@ -123,13 +123,20 @@ impl Spent {
         *self == Self::default()
     }
 
-    /// A person allows as much again.
+    /// A person allows it, see [`OverBudget::more`].
     pub(crate) fn allow(&mut self, over: &OverBudget) {
         let more = match over.span {
             Span::Run => &mut self.more_for_run,
             Span::Step => &mut self.more_for_step,
         };
-        add(more, &over.counter, over.spent.max(over.limit));
+        add(more, &over.counter, over.more());
+    }
+}
+
+impl OverBudget {
+    /// How much more is allowed when a person lets the run go on: as much again as the limit, and what was asked for at least.
+    pub fn more(&self) -> u64 {
+        self.spent.max(self.limit)
     }
 }
 

@@ -79,6 +79,9 @@ pub enum Target {
         /// As whom.
         #[serde(rename = "p")]
         person: String,
+        /// Who has made the link.
+        #[serde(rename = "m")]
+        maker: String,
     },
     /// Send this signal, while the run is at this visit or at the next one.
     #[serde(rename = "s")]

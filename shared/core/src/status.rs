@@ -310,7 +310,10 @@ impl fmt::Display for ParkReason {
             Self::UnknownOutcome { what } => {
                 write!(f, "{what}; find out whether it happened, and say so with `resolve`")
             }
-            Self::Budget(over) => write!(f, "{over}; if that is right, resume to allow as much again"),
+            Self::Budget(over) => {
+                let more = over.more();
+                write!(f, "{over}; if that is right, resume, which allows {more} more; if not, edit it or cancel it")
+            }
             Self::Undo { what } => {
                 write!(f, "{what}; mend that and resume, or take it back by hand and say so with `let-stand`")
             }

@@ -20,6 +20,7 @@ fn approval(run: &str) -> Link {
         id: ApprovalId::parse("0123456789abcdef").unwrap(),
         fingerprint: Digest::of(b"7 euros"),
         person: "ann@example.org".into(),
+        maker: "key:ann".into(),
     };
     Link { run: RunId::new(run).unwrap(), target, expires: Timestamp(2_000), nonce: Nonce::of([7; 16]) }
 }
@@ -111,6 +112,7 @@ fn one_that_would_be_too_long_is_not_made() {
         id: ApprovalId::parse("0123456789abcdef").unwrap(),
         fingerprint: Digest::of(b"7 euros"),
         person,
+        maker: "key:ann".into(),
     };
     assert!(keys(OLD).sign(&Link { target, ..approval("r1") }).unwrap_err().bytes > TOKEN_BYTES_MAX);
 }

@@ -363,6 +363,9 @@ fn a_run_that_is_given_up_has_failed_and_what_it_has_done_stands() {
     assert_eq!((last(&ended).0, last(&ended).2), (EntryKind::Failed, failure.message.as_str()));
     assert_eq!((counts(&ended), stack(&ended), ended.due_at), ((2, 0), vec!["seat"], None));
     assert_eq!((ended.progress.undoing.as_ref(), ended.hold.lease.as_ref()), (None, None));
+    // So is what the visit that it stands in has done.
+    let amid = discarded(&after(parks(), vec![undoable("seat", done())]));
+    assert!(last(&amid).2.ends_with("; what it has done stands: seat"), "{}", last(&amid).2);
     // Once is enough.
     assert_eq!(discard(&ended, &by_ann(&ended), at(21)), Err(RepairRefused::Phase(Phase::Failed)));
 
@@ -430,4 +433,23 @@ fn an_effect_of_the_failed_step_is_answered_from_its_record() {
     let run = after(fail(), effects.clone());
     assert_eq!(taken(&reopened(&run), at(22)).progress.journal, effects);
     assert_eq!(taken(&resumed(&moved(&run, "Ship")), at(22)).progress.journal, effects);
+}
+
+#[test]
+fn an_edit_answers_what_a_spent_budget_asks() {
+    use stepwell_core::budget::{OverBudget, Span};
+    // What would have been spent was wrong: it is mended, and nothing more is allowed.
+    let over = OverBudget { span: Span::Run, counter: "cents".into(), limit: 100, spent: 900 };
+    let mut run = standing(Status::Parked { reason: ParkReason::Budget(over), at: T0 });
+    let asked = resumed(&run);
+    assert_eq!(asked.progress.spent.more_for_run.get("cents"), Some(&900), "as it stands, resuming allows it");
+    let make_wait = make::waiting(&["go"], None);
+    let Status::Waiting(wait) = make_wait else { panic!("{make_wait:?}") };
+    run.progress.spent.cut_wait = Some(Box::new(wait));
+    let edited =
+        amended(&run, at(20), edit(&run, make::inline(&json!({"n": 2})), None, &by_ann(&run), at(20)).unwrap());
+    assert!(matches!(&edited.progress.status, Status::Parked { reason: ParkReason::Paused { .. }, .. }));
+    let after = resumed(&edited);
+    assert_eq!(after.progress.spent.more_for_run.get("cents"), None);
+    assert_eq!(after.progress.status.phase(), Phase::Waiting, "and a wait that was cut short goes on");
 }

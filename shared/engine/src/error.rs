@@ -126,11 +126,7 @@ pub enum ClientError {
     #[error("the run cannot be moved there: {0}")]
     BadStep(String),
     /// What the run knew then was not kept.
-    #[error(
-        "run {run} is at revision {}, and what it knew at revision {} was not kept: its workflow keeps no states, or the step changed too much",
-        newest.0,
-        revision.0
-    )]
+    #[error("run {run} is at revision {}: {}", newest.0, not_kept(*revision, *newest))]
     NotKept {
         /// Which run.
         run: RunId,
@@ -164,6 +160,15 @@ pub enum ClientError {
     /// A defect.
     #[error(transparent)]
     Illegal(#[from] Illegal),
+}
+
+fn not_kept(revision: Revision, newest: Revision) -> String {
+    if revision > newest {
+        return format!("it has not come to revision {revision} yet");
+    }
+    format!(
+        "what it knew at revision {revision} was not kept: its workflow keeps no states, or a step changed too much"
+    )
 }
 
 impl ClientError {

@@ -11,7 +11,7 @@ use stepwell_core::decide::{self, Pause, Repair, RepairRefused, Resume};
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_core::mailbox::PAUSE;
 use stepwell_core::write::{Refusal, Write};
-use stepwell_core::{Checkpoint, Json, Letter, Phase, Place, Revision, RunId, SignalName};
+use stepwell_core::{BlobRef, Checkpoint, Json, Letter, Phase, Place, Revision, RunId, SignalName};
 
 pub(crate) use stepwell_core::decide::repair::known;
 
@@ -138,6 +138,7 @@ impl Client {
         decide::repair::check(&current, at).map_err(|why| not_repaired(run, why))?;
         let before = self.value(known(&current)).await?;
         let value = patched(&before, &patch)?;
+        no_foreign_blobs(&before, &value)?;
         let hosted = self.hosted(&current.workflow)?;
         match &current.progress.place {
             Place::Fresh { .. } => hosted.check_input(&value)?,
@@ -227,6 +228,34 @@ fn patched(before: &Json, patch: &Json) -> Result<Json, ClientError> {
         }
     }
     written(&value)
+}
+
+/// An edit may drop a reference to a blob, or use one twice. One that the run did not have would show it what is another's.
+fn no_foreign_blobs(before: &Json, after: &Json) -> Result<(), ClientError> {
+    let read = |json: &Json| json.parse::<Value>().map_err(|error| ClientError::BadPatch(error.to_string()));
+    let mut own = Vec::new();
+    blobs(&read(before)?, &mut own);
+    let mut now = Vec::new();
+    blobs(&read(after)?, &mut now);
+    match now.into_iter().find(|blob| !own.contains(blob)) {
+        Some(blob) => Err(ClientError::BadPatch(format!(
+            "it refers to blob {}, which the run does not have: a blob's content cannot be edited, move the run to the step that makes it",
+            blob.key
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The references to blobs in a value.
+fn blobs(value: &Value, found: &mut Vec<BlobRef>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| blobs(item, found)),
+        Value::Object(fields) => match serde_json::from_value(value.clone()) {
+            Ok(blob) if fields.len() == 3 => found.push(blob),
+            Ok(_) | Err(_) => fields.values().for_each(|field| blobs(field, found)),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn written(value: &Value) -> Result<Json, ClientError> {

@@ -94,6 +94,7 @@ use utoipa_axum::routes;
 use crate::access::Gate;
 use crate::openapi::Description;
 use crate::problem::Problem;
+use crate::watch::Streams;
 
 /// Bytes of a request's body. A Lambda function takes 6 MB of request, in which a body may ride as base64: a third longer.
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -127,6 +128,7 @@ pub(crate) struct Shared {
     access: Access,
     site: Site,
     description: Description,
+    streams: Streams,
 }
 
 impl FromRef<Shared> for Client {
@@ -153,13 +155,20 @@ impl FromRef<Shared> for Description {
     }
 }
 
+impl FromRef<Shared> for Streams {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.streams.clone()
+    }
+}
+
 /// The API. Everything but `GET /v1/health` is for whom `api.access` knows, or whom the host has authenticated ([`Actor`]).
 pub fn router(api: Api) -> Router {
     let Api { client, access, site } = api;
+    let access = access.found_at(site.base_url.as_deref());
     let (described, said) = described_routes().split_for_parts();
     let description = Description::of(said, site.base_url.clone());
     let gate = Gate { access: access.clone(), client: client.clone() };
-    let shared = Shared { client, access, site, description };
+    let shared = Shared { client, access, site, description, streams: Streams::default() };
     let links = Router::new()
         .route("/links/style.css", get(links::style))
         .route("/links/{token}", get(links::show).post(links::act));

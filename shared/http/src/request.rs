@@ -20,6 +20,7 @@ use utoipa::{IntoParams, PartialSchema as _};
 use crate::BODY_BYTES_MAX;
 use crate::problem::Problem;
 use crate::schema;
+use crate::view::is_seen;
 
 /// Characters of an idempotency key.
 const KEY_CHARS_MAX: usize = 255;
@@ -108,7 +109,7 @@ async fn run_and<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<(RunId,
 
 /// Whether words that a person has to give are none: what cannot be seen says nothing.
 pub(crate) fn says_nothing(words: &str) -> bool {
-    words.chars().all(|c| c.is_whitespace() || c.is_control() || c == '\u{feff}')
+    words.chars().all(|c| c.is_whitespace() || !is_seen(c))
 }
 
 /// The revision that an edit is made against: the header `If-Match`, with the entity tag of the run or its first number.

@@ -86,8 +86,8 @@ pub(crate) async fn begin(State(access): State<Access>, from: Option<Extension<P
     responses((status = 204, description = "It has ended")),
     extensions(("x-problems" = json!(["wrong-origin", "no-sessions"]))),
 )]
-pub(crate) async fn end(headers: HeaderMap) -> Result<Response, Problem> {
-    from_here(&headers, true)?;
+pub(crate) async fn end(State(access): State<Access>, headers: HeaderMap) -> Result<Response, Problem> {
+    from_here(&headers, true, access.origin())?;
     let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{}", name(&headers), secure(&headers));
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
 }
@@ -99,7 +99,7 @@ async fn login(
     request: Request,
 ) -> Result<(HeaderValue, HeaderValue), Problem> {
     let headers = request.headers().clone();
-    from_here(&headers, true)?;
+    from_here(&headers, true, access.origin())?;
     access.limiters().may_try(from.as_ref(), access.now())?;
     let LoginBody { key, next } = sent.read(request).await?;
     let Some(signing) = access.signing() else {

@@ -3,6 +3,7 @@
 //! A store tells nobody that a run has moved on, so it is asked: often at first, then once a second.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -16,6 +17,7 @@ use stepwell_core::{Checkpoint, Digest, RunId, Timestamp};
 use stepwell_engine::{Client, ClientError};
 use stepwell_ports::Clock;
 use stepwell_ports::system::SystemClock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 use utoipa::IntoParams;
 
@@ -36,6 +38,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// After which time a stream ends by itself: whoever still watches comes back, and shows its key again.
 const STREAM_TIME_MAX: Duration = Duration::from_mins(15);
+
+/// Streams that one process sends at once: each asks the store about once a second.
+const STREAMS_MAX: usize = 100;
+
+/// Room for streams.
+#[derive(Clone)]
+pub(crate) struct Streams(Arc<Semaphore>);
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(STREAMS_MAX)))
+    }
+}
 
 /// For how long to wait, in the query.
 #[derive(Deserialize, IntoParams)]
@@ -167,6 +182,7 @@ pub(crate) async fn show(
 pub(crate) async fn events(
     State(client): State<Client>,
     State(site): State<Site>,
+    State(Streams(streams)): State<Streams>,
     OfRun(run): OfRun,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -179,7 +195,11 @@ pub(crate) async fn events(
     if checkpoint.progress.status.phase().is_ended() && tag_of(&checkpoint, now) == told {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let watch = Watch { client, run, told, over: Instant::now() + STREAM_TIME_MAX };
+    let Ok(room) = streams.try_acquire_owned() else {
+        let detail = format!("{STREAMS_MAX} streams are open here already: ask with If-None-Match and `wait` instead");
+        return Err(Problem::later("too-many", detail, 30));
+    };
+    let watch = Watch { client, run, told, over: Instant::now() + STREAM_TIME_MAX, _room: room };
     Ok(Sse::new(watch.events()).keep_alive(KeepAlive::default()).into_response())
 }
 
@@ -190,6 +210,7 @@ struct Watch {
     /// The last tag that was sent.
     told: String,
     over: Instant,
+    _room: OwnedSemaphorePermit,
 }
 
 impl Watch {

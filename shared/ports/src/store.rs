@@ -99,7 +99,8 @@ pub enum Claimed {
     Of(Claimant),
 }
 
-/// One page of a listing, and where the next begins. `next` is opaque and only good for the same query.
+/// One page of a listing, and where the next begins. `next` is opaque and only good for the same query. A page may be short or even
+/// empty though others follow: only a `next` of `None` is the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// What was found.

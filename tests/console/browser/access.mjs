@@ -57,6 +57,26 @@ export async function access(suite, url) {
     equal(new URL(page.url()).pathname, '/login', 'where it leads to');
   });
 
+  await suite.test('a login leads back, and never to another host', async () => {
+    const home = new URL(url).host;
+    const led = [
+      ['/approvals?workflow=refund', '/approvals?workflow=refund'], ['/.//evil.example/phish', '/runs'], ['//evil.example/', '/runs'],
+      ['/\\evil.example', '/runs'], ['/a/..//evil.example', '/runs'], ['https://evil.example/', '/runs'], ['javascript:alert(1)', '/runs'],
+      ['http://[', '/runs'], ['/login', '/runs'],
+    ];
+    for (const [next, wanted] of led) {
+      await page.goto(`/login?next=${encodeURIComponent(next)}`);
+      await page.getByLabel('API key').fill(process.env.CONSOLE_KEY_VITO);
+      const gone = page.waitForRequest((request) => request.isNavigationRequest());
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      const asked = new URL((await gone).url());
+      equal(asked.host, home, `the host that ${next} leads to`);
+      equal(asked.pathname + asked.search, wanted, `where ${next} leads to`);
+      await page.waitForURL(`**${wanted}`);
+      await context.clearCookies();
+    }
+  });
+
   await suite.test('a viewer sees a run, and has nothing to press', async () => {
     await login(page, process.env.CONSOLE_KEY_VITO);
     await page.waitForURL('**/runs');

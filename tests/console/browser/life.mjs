@@ -68,6 +68,33 @@ export async function life(suite, page) {
     await suite.screenshot(page, 'run failed');
   });
 
+  await suite.test('Enter in a reason decides nothing, in one line or several', async () => {
+    const run = await start(page, INPUTS.approval);
+    await stands(page, 'waiting');
+    const answer = page.locator(`form[id^="answer-${run}-"]`);
+    const sent = [];
+    const listen = (request) => { if (request.method() === 'POST') sent.push(request.url()); };
+    page.on('request', listen);
+    const why = answer.getByLabel(/^Why/);
+    await why.fill('it was not broken');
+    await why.press('Enter');
+    equal(await why.inputValue(), 'it was not broken\n', 'what Enter has done');
+    // Whatever line of text a form with a choice may get.
+    await answer.evaluate((form) => form.prepend(Object.assign(document.createElement('input'), { className: 'line' })));
+    const line = answer.locator('input.line');
+    await line.fill('too late');
+    await line.press('Enter');
+    // A second look at the run, after whatever was sent.
+    await page.waitForResponse((response) => response.url() === page.url());
+    page.off('request', listen);
+    equal(sent.join(), '', 'what was sent');
+    equal(await status(page), 'waiting', 'the run');
+    await line.evaluate((line) => line.remove());
+    equal(await send(page, answer, 'Reject'), 200, 'the answer');
+    await stands(page, 'failed');
+    await hasText(page, 'it was not broken');
+  });
+
   await suite.test('a link lets a person answer once who has no account, and opening it changes nothing', async () => {
     const run = await start(page, INPUTS.approval);
     await stands(page, 'waiting');

@@ -122,6 +122,32 @@ export async function repair(suite, page) {
     await edit.getByRole('alert').waitFor({ state: 'visible' });
     equal(await patch.inputValue(), mine, 'what was typed');
   }, { expects: [/^412 to POST/] });
+
+  await suite.test('what was typed stays when the run goes on meanwhile, until its writer drops it', async () => {
+    const run = await start(page, INPUTS.brief('half an edit'));
+    await stands(page, 'waiting');
+    const pause = await form(page, `/v1/runs/${run}/pause`);
+    assert((await send(page, pause, 'Pause')) < 300, 'the pause is taken');
+    await stands(page, 'parked');
+    const edit = await form(page, `/v1/runs/${run}/edit`);
+    const patch = edit.locator('textarea');
+    const mine = (await patch.inputValue()).replace('half an edit', 'a whole one');
+    await patch.fill(mine);
+    await patch.blur();
+    const resumed = await page.evaluate(async (path) => {
+      const { dataset } = document.querySelector(`form[data-path="${path}"]`);
+      const headers = { 'content-type': 'application/json', ...(dataset.ifMatch && { 'if-match': dataset.ifMatch }) };
+      return (await fetch(path, { method: 'POST', headers, body: '{}' })).status;
+    }, `/v1/runs/${run}/resume`);
+    assert(resumed < 300, `another resumes it: ${resumed}`);
+    await stands(page, 'waiting');
+    await page.waitForResponse((response) => response.url() === page.url());
+    equal(await patch.inputValue(), mine, 'what was typed');
+    assert((await edit.getByRole('alert').innerText()).includes('moved on'), 'the form says what has happened');
+    equal(await page.locator(`form[data-path="/v1/runs/${run}/resume"]`).count(), 0, 'forms in which nothing was typed');
+    await edit.getByRole('button', { name: /^Drop what I typed/ }).click();
+    await edit.waitFor({ state: 'detached' });
+  });
 }
 
 // Until the call can no longer land the page says so, and by itself stops saying it.

@@ -102,6 +102,9 @@ pub(crate) struct Link {
     /// How long it may be used [default: until the approval expires]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) expires_in: Option<Duration>,
+    /// Who makes it: the answer says so
+    #[arg(long, value_name = "WHO", env = "USER", hide_env_values = true, value_parser = who)]
+    pub(crate) by: String,
 }
 
 fn revision(text: &str) -> Result<Revision, &'static str> {

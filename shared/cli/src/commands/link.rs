@@ -6,7 +6,7 @@ use serde::Serialize;
 use stepwell::Registry;
 use stepwell_core::decide::ApproveRefused;
 use stepwell_core::link::{Link, Nonce, Target};
-use stepwell_core::{Approval, ApprovalId, Authority, Checkpoint, RunId, Standing, Timestamp};
+use stepwell_core::{Approval, ApprovalId, Checkpoint, RunId, Standing, Timestamp};
 use stepwell_engine::ClientError;
 use stepwell_http::view::{ApprovalView, At, OfRun as _};
 
@@ -28,7 +28,7 @@ struct ShownLink<'a> {
 }
 
 pub(super) async fn run(cli: &Cli, args: &args::Link, out: Output) -> Result<Exit, CliError> {
-    let args::Link { run, approval: id, person, base, expires_in } = args;
+    let args::Link { run, approval: id, person, base, expires_in, by } = args;
     let base = base.trim_end_matches('/');
     if !base.starts_with("https://") && !base.starts_with("http://") {
         return Err(no_links(format!("--base {base:?} is no URL: give one such as https://runs.example.com")));
@@ -42,7 +42,8 @@ pub(super) async fn run(cli: &Cli, args: &args::Link, out: Output) -> Result<Exi
     let (checkpoint, now) = (client.get(run).await?, now());
     let approval = asked(&checkpoint, id, person, now)?;
     let expires = expires_in.map_or(approval.expires_at, |time| now.plus(time).min(approval.expires_at));
-    let target = Target::Approval { id: id.clone(), fingerprint: approval.fingerprint, person: person.clone() };
+    let (fingerprint, person_named, maker) = (approval.fingerprint, person.clone(), by.clone());
+    let target = Target::Approval { id: id.clone(), fingerprint, person: person_named, maker };
     let link = Link { run: run.clone(), target, expires, nonce: Nonce::of(links::random()?) };
     let token = keys.sign(&link).map_err(|error| ClientError::Value(error.to_string()))?;
     let (url, expires_at) = (format!("{base}/links/{token}"), At(expires));
@@ -63,7 +64,7 @@ fn asked<'a>(run: &'a Checkpoint, id: &ApprovalId, person: &str, now: Timestamp)
     if !approval.by_link {
         return Err(no_links(format!("the workflow does not allow it for approval {id}")));
     }
-    if !is_named(approval, person) {
+    if !approval.names(person) {
         let by = approval.deciders(now);
         return Err(no_links(format!("approval {id} names no person {person} who decides it: it is for {by}")));
     }
@@ -72,15 +73,6 @@ fn asked<'a>(run: &'a Checkpoint, id: &ApprovalId, person: &str, now: Timestamp)
         return Err(no_links(format!("approval {id} is {}: no answer is awaited", approval.standing(now).as_str())));
     }
     Ok(approval)
-}
-
-/// Whether this person decides, now or later.
-fn is_named(approval: &Approval, person: &str) -> bool {
-    let later = approval.escalation.iter().flat_map(|escalation| &escalation.to);
-    approval.by.iter().chain(later).any(|authority| match authority {
-        Authority::Person(name) => name == person,
-        Authority::Role(_) => false,
-    })
 }
 
 fn no_links(why: String) -> CliError {

@@ -30,6 +30,6 @@ impl fmt::Display for Text<'_, ResumeView> {
         write!(f, "run {run} goes on; its history says that {} has resumed it", harmless(by))?;
         let Some(AllowedView { of, counter, added, limit }) = allowed else { return Ok(()) };
         let counter = unit(counter, *added);
-        write!(f, "; as much again is allowed: {added} more {}, {limit} in all in the {of}", harmless(counter))
+        write!(f, "; {added} more {} are allowed, {limit} in all in the {of}", harmless(counter))
     }
 }

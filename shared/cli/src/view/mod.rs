@@ -23,7 +23,7 @@ use stepwell_http::view::Value;
 
 pub(crate) use approval::{ShownApprovals, escalates};
 pub(crate) use budget::unit;
-pub(crate) use contents::{Contents, write_tree};
+pub(crate) use contents::write_tree;
 pub(crate) use differences::differences;
 pub(crate) use findings::{Finding, FindingsView, Standing};
 pub(crate) use harmless::harmless;

@@ -34,7 +34,8 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
     let resume = command(format_args!("resume{flag} {id}"));
     let mut next = match reason {
         ParkReason::UnknownOutcome { .. } => Vec::new(),
-        ParkReason::Budget(_) | ParkReason::StepLimit { .. } => vec![format!("{resume} allows as much again")],
+        ParkReason::Budget(over) => vec![format!("{resume} allows {} more", over.more())],
+        ParkReason::StepLimit { .. } => vec![format!("{resume} allows as many again")],
         ParkReason::Paused { .. } => vec![format!("{resume} lets it go on")],
         ParkReason::Undo { .. } => vec![format!("{resume} tries it again, once what hinders it is mended")],
         ParkReason::Poison { .. } | ParkReason::Incompatible { .. } | ParkReason::Data { .. } => {
@@ -142,10 +143,9 @@ mod tests {
         assert_eq!(told(ParkReason::Poison { acquires: 5 }, |_| {}), mended);
         assert_eq!(told(ParkReason::Incompatible { missing: "v2".into() }, |_| {}), mended);
         assert_eq!(told(ParkReason::Data { what: "a page".into() }, |_| {}), mended);
-        let again = resume("allows as much again");
-        assert_eq!(told(ParkReason::StepLimit { limit: 9 }, |_| {}), again);
+        assert_eq!(told(ParkReason::StepLimit { limit: 9 }, |_| {}), resume("allows as many again"));
         let over = OverBudget { span: Span::Run, counter: "cents".into(), limit: 1, spent: 2 };
-        assert_eq!(told(ParkReason::Budget(over), |_| {}), again);
+        assert_eq!(told(ParkReason::Budget(over), |_| {}), resume("allows 2 more"));
         assert_eq!(told(ParkReason::Paused { what: "by ada".into() }, |_| {}), resume("lets it go on"));
     }
 

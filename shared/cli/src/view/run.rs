@@ -6,13 +6,14 @@ use serde::Serialize;
 use stepwell_core::{Budget, Checkpoint, Timestamp};
 use stepwell_engine::{Client, ClientError};
 use stepwell_http::view::{
-    CancelView, DetailView, EntryView, FailureView, Reach, RunView, SignalView, TroubleView, UsageView, WorkerView,
+    CancelView, Contents, DetailView, EntryView, FailureView, Reach, RunView, SignalView, TroubleView, UsageView,
+    WorkerView,
 };
 
 use super::contents::write_tree;
 use super::next::next_commands;
 use super::undo::write_stack;
-use super::{BOLD, Bytes, Coloured, Contents, Text, approval, count, harmless, line};
+use super::{BOLD, Bytes, Coloured, Text, approval, count, harmless, line};
 
 /// One run, with its values, and with its history if that was asked for.
 #[derive(Debug, Serialize)]

@@ -105,10 +105,22 @@ function isTouched(form) {
   });
 }
 
-/** Whether somebody is typing somewhere in it. */
-function isTypedIn(node) {
-  const field = document.activeElement;
-  return node.contains(field) && field.form != null && isTouched(field.form);
+/** The forms in it, or itself, at which somebody is at work: focused or not. */
+function touchedIn(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return [];
+  const forms = node.tagName === "FORM" ? [node] : [...node.querySelectorAll("form")];
+  return forms.filter(isTouched);
+}
+
+/** Says beside what was typed that the server no longer offers its form. One that is being sent hears it from the answer. */
+function outlive(form) {
+  if (!form.dataset.path || form.hasAttribute(BUSY) || form.querySelector("[data-renew]")) return;
+  const place = byId(`${form.id}-error`);
+  if (place.hidden) {
+    place.textContent = "Things have moved on meanwhile, and this is no longer offered. What you typed is kept.";
+    place.hidden = false;
+  }
+  offerRenewal(form);
 }
 
 /** Makes the old node like the new one, and keeps what a person has done to it. */
@@ -160,8 +172,10 @@ function children(old, fresh) {
   }
   while (at) {
     const following = at.nextSibling;
-    // What somebody is typing in, or what the script has said, is not taken away under their hands.
-    if (!isSaid(at) && !isTypedIn(at)) at.remove();
+    // What somebody has typed, or what the script has said, is not taken away under their hands.
+    const touched = touchedIn(at);
+    touched.forEach(outlive);
+    if (!isSaid(at) && touched.length === 0) at.remove();
     at = following;
   }
 }
@@ -386,6 +400,8 @@ async function done(form, answer) {
 
 /** Says beside a form what it has done, for a while or until the page is left. */
 function note(beside, words, stays) {
+  // What was said of an earlier act may not be true any more.
+  for (const old of document.querySelectorAll("[data-said]:not([data-stays])")) old.remove();
   const said = document.createElement("p");
   said.className = "said";
   said.dataset.said = "";
@@ -393,15 +409,19 @@ function note(beside, words, stays) {
   said.textContent = words;
   beside.before(said);
   said.focus();
-  if (!stays) setTimeout(() => said.remove(), 15000);
+  if (stays) said.dataset.stays = "";
+  else setTimeout(() => said.remove(), 15000);
   return said;
 }
 
 /** Where the login leads: back, and never to another host. */
 function nextPath() {
   const next = new URLSearchParams(location.search).get("next") || "/runs";
-  const url = new URL(next, location.origin);
-  return url.origin === location.origin && url.pathname !== "/login" ? url.pathname + url.search + url.hash : "/runs";
+  const base = location.origin;
+  const url = URL.canParse(next, base) ? new URL(next, base) : null;
+  // "/.//host" is a path of ours, "//host"; by itself that would be read as the name of a host.
+  const isOurs = url && url.origin === base && !url.pathname.startsWith("//") && url.pathname !== "/login";
+  return isOurs ? url.pathname + url.search + url.hash : "/runs";
 }
 
 function loginPath() {
@@ -415,9 +435,18 @@ document.addEventListener("submit", (event) => {
   if (!form.hasAttribute(BUSY)) send(form, event.submitter);
 });
 
+// Enter in a line of text would press the first of several buttons, such as "Approve": which one is for a person to say.
+document.addEventListener("keydown", (event) => {
+  const { form, tagName } = event.target;
+  if (event.key !== "Enter" || event.isComposing || tagName !== "INPUT" || !form || !form.dataset.path) return;
+  if ([...form.elements].filter((field) => field.type === "submit").length > 1) event.preventDefault();
+});
+
 document.addEventListener("input", (event) => {
   event.target.removeAttribute("aria-invalid");
 });
 
 ready(document);
+// What is new stands at the right.
+for (const chart of document.querySelectorAll(".scroll > .chart")) chart.parentElement.scrollLeft = chart.parentElement.scrollWidth;
 schedule();

@@ -7,7 +7,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use stepwell_core::{Phase, Timestamp, WorkflowName};
-use stepwell_http::view::{AnswerView, ApprovalView, AuthorityView, OfRun as _};
+use stepwell_http::view::{AnswerView, ApprovalView, AuthorityView, OfRun as _, Value};
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
 
@@ -15,7 +15,7 @@ use crate::Console;
 use crate::address::query;
 use crate::answer::Trouble;
 use crate::gather::gather;
-use crate::parts::form::{Form, button, choice, why};
+use crate::parts::form::{Form, button, choice, why_of_choice};
 use crate::parts::text::{line, name, plain};
 use crate::parts::time::{span, when_at};
 use crate::parts::{badge, json};
@@ -23,6 +23,9 @@ use crate::shell::{Here, Page};
 use stepwell_http::Permission;
 
 use crate::who::Viewer;
+
+/// How many bytes of parameters a page reads from blobs. A Lambda function answers with 6 MB at most, and markup is longer.
+pub(crate) const PARAMETERS_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// An approval as somebody sees it.
 pub(crate) struct Item {
@@ -67,9 +70,9 @@ async fn load(console: &Console, viewer: &Viewer, asked: &Asked) -> Result<Model
         ApprovalView::of(run, now).into_iter().filter(ApprovalView::is_open).collect()
     };
     let found = gather(&console.client, viewer, &STATUSES, &asked.after, of).await?;
-    let mut items = Vec::new();
+    let (mut items, mut left) = (Vec::new(), PARAMETERS_BYTES_MAX);
     for (run, mut approval) in found.items {
-        approval.load(&console.client).await;
+        approval.load_within(&console.client, &mut left).await?;
         items.push(Item::of(viewer, &run.workflow, approval));
     }
     Ok(Model { items, is_first: asked.after.is_empty(), next: found.next, now })
@@ -144,7 +147,25 @@ pub(crate) fn card(item: &Item, now: Timestamp, of_run: bool) -> Markup {
                 @if let Some(other) = &approval.replaced_by { dt { "Replaced by" } dd { code { (other) } } }
             }
             @if !answers.is_empty() { (said(answers, now)) }
-            @if approval.is_open() { (answer(item)) (link(item)) }
+            @if approval.is_open() {
+                @match parameters {
+                    Value::Here(_) => { (answer(item)) (link(item)) }
+                    Value::Apart { .. } | Value::Lost { .. } => (unseen(item, of_run)),
+                }
+            }
+        }
+    }
+}
+
+/// Why nothing is decided here: nobody would have read what they allow.
+fn unseen(Item { approval, .. }: &Item, of_run: bool) -> Markup {
+    let run = &approval.run;
+    html! {
+        p.note {
+            "What is asked is not shown here in full, so it is not decided here. "
+            @if of_run { "Look at " a href={ "/runs/" (run) } { "run " (name(run.as_str())) } ", or at what " }
+            @else { "See what " }
+            code { "stepwell approvals " (name(run.as_str())) } " says."
         }
     }
 }
@@ -183,7 +204,7 @@ fn answer(Item { approval, may_answer, .. }: &Item) -> Markup {
     let form = format!("answer-{run}-{id}");
     let fields = html! {
         @if !approval.awaited { p.note { "The run does not stand still for this right now; an answer is kept for it." } }
-        (why(&form, false, "It is kept with the answer. To reject, say why: the run is told."))
+        (why_of_choice(&form, "It is kept with the answer. To reject, say why: the run is told."))
     };
     let buttons = html! {
         (choice("decision", "approve", "Approve", false))

@@ -10,41 +10,42 @@ use stepwell_core::{Phase, Timestamp};
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
 
-pub(crate) use self::figures::Figures;
-pub(crate) use self::figures::Hour;
 #[cfg(test)]
 pub(crate) use self::figures::Overdue;
+pub(crate) use self::figures::{Figures, Hour, Sample};
 use crate::Console;
 use crate::parts::badge;
-use crate::parts::time::span;
+use crate::parts::time::{span, when};
 use crate::prices;
 use crate::shell::{Count, Here, Page};
 use crate::who::Viewer;
 
 pub(crate) async fn get(State(console): State<Console>, viewer: Viewer, headers: HeaderMap) -> Response {
     let now = SystemClock.now();
-    let made = Figures::load(&console.client, &viewer, now).await.map(|figures| page(&figures, now));
+    let sample = console.counter.sample(&console.client, now).await;
+    let made = sample.map(|sample| page(&Figures::of(&sample, &viewer), now));
     console.answer(&viewer, Here::Dashboard, &headers, made.map_err(Into::into)).await
 }
 
 /// The page.
 pub(crate) fn page(figures: &Figures, now: Timestamp) -> Page {
-    let Figures { by_status, sampled, loaded, hours, overdue, late, usage, .. } = figures;
+    let Figures { at, by_status, sampled, loaded, hours, overdue, late, usage } = figures;
     let main = html! {
         h1 { "Dashboard" }
+        p.lead { "Counted " (when(*at, now)) ", once a minute at most." }
         ul.figures {
             (figure("Oldest overdue wake-up", &overdue.oldest.map_or_else(|| "none".into(), |at| span(now.since(at).as_millis().try_into().unwrap_or(u64::MAX) / 60_000 * 60_000)),
                 &html! { "Runs past their mark: " (overdue.runs) ". The sweep wakes them within minutes; if this grows, no worker runs." },
                 overdue.oldest.is_some_and(|at| now.since(at) > figures::OVERDUE_IS_BAD)))
             (figure("Waits beyond their time", &late.to_string(),
-                &html! { "Of the newest 1000 runs that wait or are tried again: those whose time is over by more than a minute." }, late.found > 0))
+                &html! { "Runs past their mark that wait or are tried again, and whose time is over by more than a minute." }, late.found > 0))
             (figure("Duplicates avoided", &usage.effects_skipped.to_string(),
                 &html! { "Calls that were answered from the record instead of being made again, in the " (loaded) " newest runs." }, false))
             (figure("Cost, estimated", &prices::estimate(usage.writes, usage.bytes, usage.step_ms),
                 &html! { "Of the " (loaded) " newest runs, " (prices::basis()) }, false))
         }
         h2 { "Runs by status" }
-        (statuses(by_status))
+        (statuses(by_status, *sampled))
         h2 { "Runs by hour" }
         p.note { "Of the " (sampled) " newest runs, those started; of the " (loaded) " newest, those that have ended. The last 24 hours, in UTC." }
         @if hours.iter().all(|hour| hour.started == 0 && hour.ended == 0) {
@@ -68,10 +69,10 @@ fn figure(name: &str, value: &str, of: &Markup, is_bad: bool) -> Markup {
     }
 }
 
-fn statuses(by_status: &[(Phase, Count)]) -> Markup {
+fn statuses(by_status: &[(Phase, Count)], sampled: usize) -> Markup {
     html! {
         table {
-            caption { "Counted up to 1000 in each status" }
+            caption { "Counted among the " (sampled) " newest runs; parked and failed ones further back, too" }
             thead { tr { th scope="col" { "Status" } th scope="col" { "Runs" } } }
             tbody {
                 @for (phase, count) in by_status {

@@ -174,6 +174,23 @@ fn an_approval_shows_all_that_is_asked_for() {
 }
 
 #[test]
+fn what_is_not_shown_in_full_is_not_decided() {
+    for parameters in [Value::Apart { stored_apart: 3_000_000 }, Value::Lost { unreadable: HOSTILE.into() }] {
+        let mut approval = approval();
+        approval.parameters = parameters;
+        let (workflow, may_answer, may_link) = (WorkflowName::new("shop").unwrap(), true, true);
+        let item = approvals::Item { workflow, approval, may_answer, may_link };
+        let alone = approvals::card(&item, NOW, false).into_string();
+        let listed = approvals::card(&item, NOW, true).into_string();
+        for card in [&alone, &listed] {
+            assert!(!card.contains("<form") && !card.contains("<button"), "{card}");
+            assert!(card.contains("so it is not decided here") && card.contains("stepwell approvals"), "{card}");
+        }
+        assert!(listed.contains("Look at <a href=\"/runs/r1\">"), "{listed}");
+    }
+}
+
+#[test]
 fn an_unknown_says_what_is_known_and_takes_each_word() {
     let workflow = WorkflowName::new("shop").unwrap();
     let unknown = UnknownView {
@@ -223,6 +240,7 @@ fn a_parked_run_says_why_and_what_would_help() {
 fn figures(oldest: Option<Timestamp>) -> Figures {
     let hour = |hours: u64, started| Hour { from: Timestamp(NOW.0 - hours * 3_600_000), started, ended: 1 };
     Figures {
+        at: Timestamp(NOW.0 - 90_000),
         by_status: Phase::ALL.map(|phase| (phase, Count { found: 1_000, more: true })).to_vec(),
         sampled: 7,
         loaded: 5,
@@ -237,7 +255,9 @@ fn figures(oldest: Option<Timestamp>) -> Figures {
 fn the_dashboard_says_what_each_figure_is_of() {
     let page = shown(&dashboard::page(&figures(Some(Timestamp(NOW.0 - 3_600_000))), NOW));
     is_sound(&page);
-    for part in ["1000+", "1 h 0 min", "42", "in the 5 newest runs", "Of the 7 newest runs", "list prices of"] {
+    for part in
+        ["1000+", "1 h 0 min", "42", "in the 5 newest runs", "Of the 7 newest runs", "list prices of", "(1 min ago)"]
+    {
         assert!(page.contains(part), "{part} in {page}");
     }
     // What is overdue for long stands out, and by a word too.

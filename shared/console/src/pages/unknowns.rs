@@ -141,7 +141,7 @@ fn resolve(UnknownView { run, effect, key, .. }: &UnknownView) -> Markup {
         form: &form,
         name: "result",
         label: "What it answered, as JSON",
-        hint: "The step goes on with this, as if the call had answered it.",
+        hint: "The step goes on with this, as if the call had answered it. It has to be of the shape that the step expects: another one fails the run.",
         text: "",
         goes: Goes::Plain,
     };

@@ -86,6 +86,17 @@ pub(crate) fn why(form: &str, required: bool, hint: &str) -> Markup {
     Line { form, name: "why", label: "Why", hint, required }.show()
 }
 
+/// Why somebody decides as they do, where there are several buttons: Enter makes a line there, and presses none of them.
+pub(crate) fn why_of_choice(form: &str, hint: &str) -> Markup {
+    html! {
+        p.field {
+            label for={ (form) "-why" } { "Why " span.optional { "(optional)" } }
+            textarea id={ (form) "-why" } name="why" rows="2" maxlength="1024" aria-describedby={ (form) "-why-hint" } {}
+            span.hint id={ (form) "-why-hint" } { (hint) }
+        }
+    }
+}
+
 /// How the text of a JSON field goes into the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goes {
@@ -157,5 +168,16 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
+    }
+
+    #[test]
+    fn the_reason_of_a_choice_is_no_line_that_enter_would_send() {
+        let shown = why_of_choice("f", "Say it").into_string();
+        for part in
+            [r#"<label for="f-why">"#, r#"<textarea id="f-why" name="why""#, r#"<span class="hint" id="f-why-hint">"#]
+        {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+        assert!(!shown.contains("<input"), "{shown}");
     }
 }

@@ -198,9 +198,57 @@ impl Workflow for Adder {
     }
 }
 
+/// Keeps each text of its input in a blob, and waits for an answer.
+pub(crate) struct Scribe;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Page {
+    texts: Vec<String>,
+    blobs: Vec<Blob<String>>,
+    /// What somebody has sent.
+    sent: Value,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Script {
+    Write,
+    Written,
+}
+
+const READ: Signal<String> = Signal::new("read");
+
+impl Workflow for Scribe {
+    const NAME: &'static str = "scribe";
+    const KEEPS_STATES: bool = true;
+    type Input = (Vec<String>, Value);
+    type State = Page;
+    type Step = Script;
+    type Output = ();
+
+    fn begin(&self, (texts, sent): (Vec<String>, Value)) -> (Script, Page) {
+        (Script::Write, Page { texts, blobs: Vec::new(), sent })
+    }
+
+    fn signals() -> Signals {
+        Signals::none().and(READ)
+    }
+
+    async fn step(&self, at: Script, page: &mut Page, cx: &Cx) -> StepResult<Self> {
+        Ok(match at {
+            Script::Write => {
+                for text in core::mem::take(&mut page.texts) {
+                    page.blobs.push(cx.blob(&text).await?);
+                }
+                wait(Script::Written).for_signal(READ).within(hours(6))
+            }
+            Script::Written => complete(()),
+        })
+    }
+}
+
 /// One world.
 pub(crate) struct Bed {
-    memory: Arc<Memory>,
+    pub(crate) memory: Arc<Memory>,
     ports: Ports,
     pub(crate) client: Client,
 }
@@ -287,5 +335,5 @@ impl Bed {
 }
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::new().with(Desk).with(Till).with(Cashier).with(Adder))
+    Arc::new(Registry::new().with(Desk).with(Till).with(Cashier).with(Adder).with(Scribe))
 }

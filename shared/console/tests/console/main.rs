@@ -4,6 +4,7 @@
 mod bed;
 #[path = "../../src/check.rs"]
 mod check;
+mod contents;
 mod pages;
 mod refusals;
 mod run;

@@ -69,6 +69,38 @@ async fn what_waits_for_a_person_is_counted_and_shown() {
 }
 
 #[tokio::test]
+async fn a_page_of_approvals_stays_small_and_what_is_left_out_is_decided_elsewhere() {
+    let bed = Bed::new();
+    let large = "x".repeat(1_500_000);
+    let runs = [bed.asking(&large).await, bed.asking(&large).await];
+    let app = app(&bed);
+    let page = get_as(&app, ANN, "/approvals").await;
+    is_page(&page);
+    assert!(page.body.len() < 3_000_000, "{}", page.body.len());
+    assert_eq!(page.body.matches("value=\"approve\"").count(), 1, "the other is not shown");
+    assert_eq!(page.body.matches("so it is not decided here").count(), 1);
+    for run in runs {
+        has(&get_as(&app, ANN, &format!("/runs/{run}")).await, &["value=\"approve\""]);
+    }
+}
+
+#[tokio::test]
+async fn the_dashboard_is_counted_once_and_says_when() {
+    let bed = Bed::new();
+    bed.waiting("?").await;
+    let app = app(&bed);
+    let first = get_as(&app, ANN, "/dashboard").await;
+    has(&first, &["(under 1 min ago)</span>, once a minute at most", "Counted among the 1 newest runs"]);
+    bed.waiting("?").await;
+    has(&get_as(&app, ANN, "/dashboard").await, &["Counted among the 1 newest runs"]);
+    // It is kept for everybody, and shows nobody what they may not see.
+    bed.asking("a note").await;
+    let other = crate::visit::app(&bed);
+    has(&get_as(&other, ANN, "/dashboard").await, &["Counted among the 3 newest runs"]);
+    has(&get_as(&other, SAM, "/dashboard").await, &["Counted among the 2 newest runs"]);
+}
+
+#[tokio::test]
 async fn who_may_look_alone_is_offered_no_act() {
     let bed = furnished().await;
     let app = app(&bed);

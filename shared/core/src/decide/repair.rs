@@ -18,6 +18,7 @@ use crate::ids::{Revision, SignalId};
 use crate::json::{Json, Payload};
 use crate::status::{Failure, FailureKind, ParkReason, Phase, Status, Wait};
 use crate::time::Timestamp;
+use crate::undo::stacked;
 use crate::write::Amend;
 
 /// Who repairs a run, why, and at which revision it was looked at.
@@ -35,7 +36,7 @@ pub struct Repair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RepairRefused {
     /// Only a run that is parked or has failed can be repaired.
-    #[error("the run is {0}: only one that is parked or has failed can be repaired; pause it first")]
+    #[error("the run is {0}: only one that is parked or has failed can be repaired{hint}", hint = pause_first(*.0))]
     Phase(Phase),
     /// Only a failed run is tried again like this.
     #[error("the run is {0}, and has not failed: a parked run is resumed")]
@@ -67,6 +68,10 @@ pub enum RepairRefused {
     /// See [`Illegal`].
     #[error(transparent)]
     Illegal(#[from] Illegal),
+}
+
+const fn pause_first(phase: Phase) -> &'static str {
+    if phase.is_ended() { "" } else { "; pause it first" }
 }
 
 /// What a repaired run knows.
@@ -127,7 +132,8 @@ pub fn edit(
 }
 
 /// Moves the run to another step, which it runs when it is resumed. The visit of the step that it leaves is over: what that has done
-/// stays on record, and nothing of it is called again.
+/// stays on record. Effects that have a key are not made twice, wherever it goes; one without a key belongs to its visit, and is made
+/// again if its step runs again.
 ///
 /// # Errors
 /// See [`check`]; a run that has not begun, an effect that may have happened.
@@ -165,7 +171,9 @@ pub fn discard(current: &Checkpoint, act: &Repair, now: Timestamp) -> Result<Ame
     let (effects, consumed) = settled(current)?;
     let step = current.progress.place.step();
     let mut message = alloc::format!("discarded {}", super::by(&act.by, Some(&act.why)));
-    let stands: Vec<&str> = current.progress.undo.iter().map(|undo| undo.name.as_str()).collect();
+    // What this visit has done is on no stack yet.
+    let undo = stacked(&current.progress.undo, &effects);
+    let stands: Vec<&str> = undo.iter().map(|undo| undo.name.as_str()).collect();
     if !stands.is_empty() {
         message = alloc::format!("{message}; what it has done stands: {}", stands.join(", "));
     }
@@ -229,10 +237,24 @@ fn lost_attempt(current: &Checkpoint) -> Option<String> {
 
 /// A parked run stays as it is; a failed one is parked.
 fn stand_still(draft: &mut Draft<'_>, note: &str) {
-    if draft.before.progress.status.phase() == Phase::Failed {
+    let repaired = || {
         let reason = ParkReason::Paused { what: alloc::format!("to be repaired, {note}") };
-        let parked = Status::Parked { reason, at: draft.now };
-        reopened(draft, parked);
+        Status::Parked { reason, at: draft.now }
+    };
+    match &draft.before.progress.status {
+        Status::Failed { .. } => {
+            let parked = repaired();
+            reopened(draft, parked);
+        }
+        // What would have been spent was mended, perhaps: resuming it allows nothing more than it was allowed.
+        Status::Parked { reason: ParkReason::Budget(_), .. } => draft.progress.status = repaired(),
+        Status::Parked { .. }
+        | Status::Created
+        | Status::Running
+        | Status::Waiting(_)
+        | Status::Retrying { .. }
+        | Status::Completed { .. }
+        | Status::Cancelled { .. } => {}
     }
 }
 

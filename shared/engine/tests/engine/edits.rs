@@ -154,6 +154,9 @@ async fn a_patch_that_is_none_or_does_not_apply_or_fit_changes_nothing() {
     bed.settle().await;
     let before = bed.checkpoint(&run).await;
     let long = "x".repeat(11 * 1024 * 1024);
+    let mut doubling = vec![json!({"op": "add", "path": "/pad", "value": ["x".repeat(1_000)]})];
+    doubling.extend(std::iter::repeat_n(json!({"op": "copy", "from": "/pad", "path": "/pad/-"}), 60));
+    let blob = json!({"k": "other-run/b", "n": 3, "h": "ab".repeat(32)});
     let cases = [
         ("no patch", json!({"to": "eve"}), "bad-patch"),
         ("no such act", json!([{"op": "rename", "path": "/to", "value": 1}]), "bad-patch"),
@@ -167,6 +170,8 @@ async fn a_patch_that_is_none_or_does_not_apply_or_fit_changes_nothing() {
         ("it cannot be read", json!([{"op": "replace", "path": "/to", "value": 5}]), "bad-patch"),
         ("nothing is left", json!([{"op": "remove", "path": "/sent"}]), "bad-patch"),
         ("it is another value", json!([{"op": "replace", "path": "", "value": null}]), "bad-patch"),
+        ("it copies what it has copied", json!(doubling), "bad-patch"),
+        ("it refers to another's blob", json!([{"op": "add", "path": "/pad", "value": {"deep": [blob]}}]), "bad-patch"),
         ("it is too large", json!([{"op": "replace", "path": "/to", "value": long}]), "bad-value"),
     ];
     for (name, patch, code) in cases {

@@ -83,9 +83,9 @@ impl Gate {
         if !parts.method.is_safe() {
             match means {
                 Means::Shown => {}
-                Means::Session => from_here(&parts.headers, true)?,
+                Means::Session => from_here(&parts.headers, true, self.access.origin())?,
                 // A program on this machine need not say where it comes from; a browser always does.
-                Means::Local => from_here(&parts.headers, false)?,
+                Means::Local => from_here(&parts.headers, false, None)?,
             }
         }
         self.access.limiters.call(caller.name())?;

@@ -48,6 +48,8 @@ pub struct Access {
     tokens: Option<Arc<dyn Tokens>>,
     signing: Option<LinkKeys>,
     local: Option<Local>,
+    /// Where the outside finds this host: scheme, name and port.
+    origin: Option<Arc<str>>,
     limiters: Limiters,
     clock: Arc<dyn Clock>,
 }
@@ -64,7 +66,7 @@ impl Access {
     pub fn none() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let limiters = Limiters::of(Limits::default(), &clock);
-        Self { keys: Keys::default(), tokens: None, signing: None, local: None, limiters, clock }
+        Self { keys: Keys::default(), tokens: None, signing: None, local: None, origin: None, limiters, clock }
     }
 
     /// Reads names, roles and digests: `NAME:ROLE+ROLE=DIGEST`, apart by commas. A digest is the SHA-256 of the key's bytes, in 64
@@ -116,6 +118,16 @@ impl Access {
         Self { limiters: self.limiters.by(&clock), clock, ..self }
     }
 
+    /// Found by the outside at this address, whatever name a front asks it under.
+    pub(crate) fn found_at(self, base_url: Option<&str>) -> Self {
+        let origin = base_url.map(|base| base.splitn(4, '/').take(3).collect::<Vec<_>>().join("/").into());
+        Self { origin, ..self }
+    }
+
+    pub(crate) fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -141,9 +153,9 @@ impl Default for Access {
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, tokens, signing, local, limiters: _, clock: _ } = self;
+        let Self { keys, tokens, signing, local, origin, limiters: _, clock: _ } = self;
         let mut shown = f.debug_struct("Access");
         shown.field("keys", keys).field("tokens", &tokens.is_some()).field("signing", signing);
-        shown.field("local", local).finish_non_exhaustive()
+        shown.field("local", local).field("origin", origin).finish_non_exhaustive()
     }
 }

@@ -9,11 +9,12 @@ use crate::problem::Problem;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Checks that a browser made this for a page of ours: each of `Origin` and `Sec-Fetch-Site` that is there says so, and where it has
-/// to be `said`, one of them is.
-pub(crate) fn from_here(headers: &HeaderMap, said: bool) -> Result<(), Problem> {
+/// to be `said`, one of them is. `ours` is where the outside finds this host, where a front stands before it that asks under another name.
+pub(crate) fn from_here(headers: &HeaderMap, said: bool, ours: Option<&str>) -> Result<(), Problem> {
     let (origin, site) = (one(headers, &ORIGIN), one(headers, &FETCH_SITE));
     let origin_fits = match (&origin, one(headers, &HOST)) {
         (Given::Nothing, _) => true,
+        (Given::One(origin), _) if ours.is_some_and(|ours| ours.eq_ignore_ascii_case(origin)) => true,
         (Given::One(origin), Given::One(host)) => {
             let of_origin = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
             of_origin.is_some_and(|of_origin| of_origin.eq_ignore_ascii_case(host))

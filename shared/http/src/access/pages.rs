@@ -42,7 +42,8 @@ pub fn pages_guard(
 + Sync
 + use<>
 + 'static {
-    from_fn_with_state(Gate { access: api.access.clone(), client: api.client.clone() }, guard)
+    let access = api.access.clone().found_at(api.site.base_url.as_deref());
+    from_fn_with_state(Gate { access, client: api.client.clone() }, guard)
 }
 
 async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {

@@ -74,10 +74,12 @@ impl BuiltIn {
         match (permission, self) {
             (Permission::Look, _)
             | (_, Self::Admin)
-            | (Permission::Operate | Permission::Repair | Permission::Link, Self::Operator)
+            | (Permission::Operate | Permission::Repair, Self::Operator)
             | (Permission::Answer, Self::Approver) => true,
-            (Permission::Operate | Permission::Repair | Permission::Link, Self::Viewer | Self::Approver)
-            | (Permission::Answer, Self::Viewer | Self::Operator) => false,
+            (Permission::Operate | Permission::Repair, Self::Viewer | Self::Approver)
+            | (Permission::Answer, Self::Viewer | Self::Operator)
+            // Whoever makes a link can use it: they would answer in another's name.
+            | (Permission::Link, Self::Viewer | Self::Operator | Self::Approver) => false,
         }
     }
 
@@ -197,7 +199,7 @@ mod tests {
             let marks = BuiltIn::ALL.map(|role| if role.allows(permission) { 'x' } else { '-' });
             format!("{permission}: {}", String::from_iter(marks))
         });
-        assert_eq!(table, ["look: xxxx", "operate: -x-x", "repair: -x-x", "answer: --xx", "link: -x-x"]);
+        assert_eq!(table, ["look: xxxx", "operate: -x-x", "repair: -x-x", "answer: --xx", "link: ---x"]);
     }
 
     #[test]

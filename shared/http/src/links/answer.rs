@@ -8,7 +8,7 @@ use stepwell_core::decide::{Approve, ApproveRefused};
 use stepwell_core::{ApprovalId, Digest, Reviewer, RunId, Timestamp};
 use stepwell_engine::{Client, ClientError};
 
-use super::{gone, make, over, page, used};
+use super::{gone, over, page, used};
 use crate::access::Access;
 use crate::problem::Problem;
 use crate::request::says_nothing;
@@ -19,16 +19,18 @@ use crate::view::{AnsweredView, ApprovalView, OfRun as _, Value};
 const PARAMETERS_BYTES_MAX: u64 = 256 * 1024;
 
 /// Bytes of a reason.
-const WHY_BYTES_MAX: usize = 900;
+const WHY_BYTES_MAX: usize = 700;
 
-/// What comes before the reason of somebody who came by a link.
-const BY_LINK: &str = "by link";
+/// Characters that are kept of who has made a link.
+const MAKER_CHARS_KEPT: usize = 64;
 
 /// What a link asks, and whom.
 pub(super) struct Asked {
     pub(super) id: ApprovalId,
     pub(super) fingerprint: Digest,
     pub(super) person: String,
+    /// Who has made the link.
+    pub(super) maker: String,
 }
 
 /// What the form sends.
@@ -75,8 +77,8 @@ pub(super) async fn act(
         (_, Some(why)) if why.len() > WHY_BYTES_MAX => {
             return Err(Problem::fix("misfit", format!("`why` has more than {WHY_BYTES_MAX} bytes: shorten it")));
         }
-        (_, Some(why)) => format!("{BY_LINK}: {why}"),
-        (Word::Approve, None) => BY_LINK.to_owned(),
+        (_, Some(why)) => format!("{}: {why}", by_link(&asked.maker)),
+        (Word::Approve, None) => by_link(&asked.maker),
     };
     let reviewer = Reviewer { name: asked.person, roles: Vec::new() };
     let act = Approve { approval: asked.id, reviewer, allows: decision == Word::Approve, why: Some(why) };
@@ -93,9 +95,14 @@ pub(super) async fn act(
     })
 }
 
+/// What comes before the reason of somebody who came by a link: whoever made it could have used it.
+fn by_link(maker: &str) -> String {
+    format!("by a link that {} made", maker.chars().take(MAKER_CHARS_KEPT).collect::<String>())
+}
+
 /// The approval, if this person can answer it now and knows what they decide on.
 async fn open(client: &Client, access: &Access, run: &RunId, asked: &Asked) -> Result<ApprovalView, Problem> {
-    let Asked { id, fingerprint, person } = asked;
+    let Asked { id, fingerprint, person, maker: _ } = asked;
     let (checkpoint, now) = (client.get(run).await.map_err(gone)?, access.now());
     let kept = checkpoint.progress.approvals.iter().find(|kept| kept.id == *id && kept.fingerprint == *fingerprint);
     let Some(kept) = kept else { return Err(over("what this link was for is no longer asked")) };
@@ -108,7 +115,7 @@ async fn open(client: &Client, access: &Access, run: &RunId, asked: &Asked) -> R
     };
     // Who may decide can change with the time; that links are allowed cannot, but it costs nothing to look.
     let reviewer = Reviewer { name: person.clone(), roles: Vec::new() };
-    if !kept.by_link || !make::names(kept, person) || !kept.may_decide(&reviewer, now) {
+    if !kept.by_link || !kept.names(person) || !kept.may_decide(&reviewer, now) {
         let detail = format!("{person} may not decide this now: it is for {}", kept.deciders(now));
         return Err(Problem::fix("no-authority", detail));
     }

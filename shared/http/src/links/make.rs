@@ -8,13 +8,13 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use stepwell_core::link::{Link, Nonce, Target};
-use stepwell_core::{Approval, ApprovalId, Authority, RunId, Standing};
+use stepwell_core::{ApprovalId, RunId, Standing};
 use stepwell_engine::Client;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::Site;
-use crate::access::Access;
+use crate::access::{Access, By};
 use crate::problem::Problem;
 use crate::request::{Body, OfApproval};
 use crate::schema;
@@ -63,6 +63,7 @@ pub(crate) async fn make(
     State(client): State<Client>,
     State(access): State<Access>,
     State(site): State<Site>,
+    By(maker): By,
     OfApproval(run, id): OfApproval,
     headers: HeaderMap,
     Body(LinkBody { r#for, expires_in_seconds }): Body<LinkBody>,
@@ -78,7 +79,7 @@ pub(crate) async fn make(
     if !approval.by_link {
         return Err(no_links("the workflow does not allow it for this approval"));
     }
-    if !names(approval, &r#for) {
+    if !approval.names(&r#for) {
         return Err(no_links("the approval names nobody of this name as a person who decides"));
     }
     let open = ApprovalView::of(&checkpoint, now).iter().any(|view| view.id == id && view.is_open());
@@ -91,20 +92,12 @@ pub(crate) async fn make(
         None => approval.expires_at,
     };
     let expires = asked.min(approval.expires_at);
-    let target = Target::Approval { id: id.clone(), fingerprint: approval.fingerprint, person: r#for.clone() };
+    let (person, fingerprint) = (r#for.clone(), approval.fingerprint);
+    let target = Target::Approval { id: id.clone(), fingerprint, person, maker };
     let link = Link { run: run.clone(), target, expires, nonce: Nonce::of(Uuid::now_v7().into_bytes()) };
     let token = keys.sign(&link).map_err(|error| Problem::fix("bad-value", error.to_string()))?;
     let url = format!("{}/links/{token}", address(&site, &headers)?);
     Ok((StatusCode::CREATED, Answer(LinkView { run, approval: id, r#for, url, expires_at: At(expires) })))
-}
-
-/// Whether this person decides, now or later.
-pub(super) fn names(approval: &Approval, person: &str) -> bool {
-    let later = approval.escalation.iter().flat_map(|escalation| &escalation.to);
-    approval.by.iter().chain(later).any(|authority| match authority {
-        Authority::Person(name) => name == person,
-        Authority::Role(_) => false,
-    })
 }
 
 /// Where the outside finds this: as its host says, or else as the caller has.

@@ -28,8 +28,8 @@ pub(crate) async fn style() -> ([(HeaderName, &'static str); 2], &'static str) {
 /// Shows what a link is for. Changes nothing.
 pub(crate) async fn show(State(client): State<Client>, State(access): State<Access>, token: Path<String>) -> Response {
     let shown = match read(&access, &token) {
-        Ok(Link { run, target: Target::Approval { id, fingerprint, person }, expires, .. }) => {
-            answer::show(&client, &access, &run, &answer::Asked { id, fingerprint, person }, expires).await
+        Ok(Link { run, target: Target::Approval { id, fingerprint, person, maker }, expires, .. }) => {
+            answer::show(&client, &access, &run, &answer::Asked { id, fingerprint, person, maker }, expires).await
         }
         Ok(Link { run, target: Target::Signal { name, visit }, expires, .. }) => {
             signal::show(&client, &run, &name, visit, expires).await
@@ -48,8 +48,8 @@ pub(crate) async fn act(
 ) -> Response {
     let from = From::of(&request);
     let done = match read(&access, &token) {
-        Ok(Link { run, target: Target::Approval { id, fingerprint, person }, .. }) => {
-            answer::act(&client, &access, &run, answer::Asked { id, fingerprint, person }, from, request).await
+        Ok(Link { run, target: Target::Approval { id, fingerprint, person, maker }, .. }) => {
+            answer::act(&client, &access, &run, answer::Asked { id, fingerprint, person, maker }, from, request).await
         }
         Ok(link) => signal::act(&client, link, from, request).await,
         Err(problem) => Err(problem),

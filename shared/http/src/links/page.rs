@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 use stepwell_core::{Digest, RunId, SignalName, Timestamp};
 
 use crate::problem::Problem;
-use crate::view::{AnsweredView, ApprovalView, At, Value, is_seen};
+use crate::view::{AnsweredView, ApprovalView, At, Value, is_seen, pretty};
 
 /// The style of all of them.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -95,15 +95,17 @@ pub(crate) fn of_problem(problem: &Problem) -> Response {
 }
 
 fn asked(approval: &ApprovalView) -> Markup {
-    let parameters = match &approval.parameters {
-        Value::Here(json) => {
-            json.parse::<serde_json::Value>().map_or_else(|_| json.text().to_owned(), |value| format!("{value:#}"))
-        }
-        Value::Apart { .. } | Value::Lost { .. } => String::new(),
-    };
     html! {
         h2 { bdi { (text(&approval.action)) } }
-        pre dir="ltr" tabindex="0" aria-label="Parameters" { (text(&parameters)) }
+        pre dir="ltr" tabindex="0" aria-label="Parameters" { (text(&parameters(&approval.parameters))) }
+    }
+}
+
+/// To the letter: who reads other numbers than those that are asked for allows something else.
+fn parameters(parameters: &Value) -> String {
+    match parameters {
+        Value::Here(json) => pretty(json.text()),
+        Value::Apart { .. } | Value::Lost { .. } => String::new(),
     }
 }
 
@@ -146,8 +148,20 @@ fn text(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use stepwell_core::Json;
+
     use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_they_are_asked_for() {
+        for number in ["123456789012345678901234567890", "0.10", "1e400", "9007199254740993"] {
+            let json = Json::from_text(format!("{{\"cents\":{number}}}")).unwrap();
+            let shown = parameters(&Value::Here(json));
+            assert_eq!(shown, format!("{{\n  \"cents\": {number}\n}}"));
+        }
+    }
 
     #[test]
     fn marks_that_deceive_are_spelled_out() {

@@ -229,16 +229,16 @@ impl ApprovalView {
         self.record.deciders(at)
     }
 
-    /// Reads its parameters from their blob if they have one.
+    /// Reads its parameters from their blob if they have one, whatever their size. What cannot be read says why, with where it lies.
     pub async fn load(&mut self, client: &Client) {
         self.parameters = Value::load(client, &self.record.parameters).await;
     }
 
-    /// The same while they fit into what is left of an answer, in bytes.
+    /// The same while they fit into what is left of an answer, in bytes, and in words for whoever is not to know where values lie.
     ///
     /// # Errors
     /// When they cannot be read now: the whole is worth another attempt.
-    pub(crate) async fn load_within(&mut self, client: &Client, left: &mut u64) -> Result<(), ClientError> {
+    pub async fn load_within(&mut self, client: &Client, left: &mut u64) -> Result<(), ClientError> {
         match &self.record.parameters {
             Payload::Inline(json) => *left = left.saturating_sub(json.text().len() as u64),
             Payload::Blob(blob) if blob.size <= *left => {

@@ -7,10 +7,12 @@
 
 mod approval;
 mod budget;
+mod contents;
 mod effect;
 mod history;
 mod list;
 mod of_run;
+mod pretty;
 mod repaired;
 mod resumed;
 mod run;
@@ -30,11 +32,13 @@ use crate::schema;
 
 pub use approval::{AnswerView, AnsweredView, ApprovalView, AuthorityView, EscalationView, StandsView, UsedView};
 pub use budget::{BudgetView, CounterView};
+pub use contents::{CONTENT_BYTES_MAX, CONTENTS_MAX, Content, ContentView, Contents, ContentsView};
 pub use effect::{EffectView, OutcomeView};
 pub(crate) use history::HistoryView;
 pub use history::{EffectLineView, EntryView};
 pub use list::{PageView, SummaryView};
 pub use of_run::{OfRun, of_each};
+pub use pretty::pretty;
 pub use repaired::{DiscardedView, EditedView, MovedView, PauseView, StateView};
 pub use resumed::{AllowedView, ResumeView};
 pub use run::{

@@ -56,7 +56,7 @@ impl Value {
         if size > VALUE_BYTES_SHOWN / 2 { Self::Apart { stored_apart: size } } else { Self::Here(json) }
     }
 
-    /// The value, read from its blob if it has one, or why it cannot be read.
+    /// The value, read from its blob if it has one, or why it cannot be read, with where it lies: for whoever may know that.
     pub async fn load(client: &Client, payload: &Payload) -> Self {
         match client.value(payload).await {
             Ok(json) => Self::Here(json),
@@ -66,11 +66,11 @@ impl Value {
 }
 
 impl Reach {
-    /// What a run has ended with, or what somebody has to decide on.
+    /// What a run has ended with, or what somebody has to decide on. With [`Reach::Answer`] nobody learns where it lies.
     ///
     /// # Errors
     /// When an answer would lack it only because it cannot be read now: the whole is worth another attempt.
-    pub(super) async fn output(self, client: &Client, output: &Payload) -> Result<Value, ClientError> {
+    pub async fn output(self, client: &Client, output: &Payload) -> Result<Value, ClientError> {
         match (self, output) {
             (Self::All, _) => Ok(Value::load(client, output).await),
             (Self::Answer, Payload::Blob(blob)) if blob.size > VALUE_BYTES_SHOWN => Ok(Value::of(output)),

@@ -196,6 +196,9 @@ async fn on_its_own_machine_it_answers_to_that_name_alone() {
     bed.send(none).await.is_problem(403, "wrong-host");
     let whole = to("localhost:8080", Method::GET, "http://evil.example:8080/v1/runs").body(Body::empty()).unwrap();
     bed.send(whole).await.is_problem(403, "wrong-host");
+    // A session that began at another port of this machine: browsers send its cookie along.
+    let foreign = to("localhost:8080", Method::GET, "/v1/runs").header("cookie", "stepwell=of-another-program");
+    assert_eq!(bed.respond(foreign.body(Body::empty()).unwrap()).await.status(), 200);
     let shown = to("localhost:8080", Method::GET, "/v1/runs").header("x-api-key", "a guess");
     bed.send(shown.body(Body::empty()).unwrap()).await.is_problem(401, "unauthenticated");
 }

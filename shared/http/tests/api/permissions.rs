@@ -112,7 +112,8 @@ async fn a_role_of_one_workflow_is_good_for_its_runs_alone() {
     for (method, pattern, permission) in guarded().filter(|(_, pattern, _)| pattern.contains("{run}")) {
         let role = match permission {
             Permission::Look => "viewer",
-            Permission::Operate | Permission::Repair | Permission::Link => "operator",
+            Permission::Operate | Permission::Repair => "operator",
+            Permission::Link => "admin",
             Permission::Answer => "approver",
         };
         let bed = Bed::new();

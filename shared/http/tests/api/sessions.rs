@@ -230,3 +230,22 @@ async fn bed_run(bed: &Bed) -> String {
     assert_eq!(started.status, StatusCode::CREATED, "{started:?}");
     started.body["run"].as_str().unwrap().to_owned()
 }
+
+/// A front asks its host under another name; pages are of the name that people know.
+#[tokio::test]
+async fn behind_a_front_pages_are_of_the_address_that_is_set() {
+    let bed = bed();
+    let site = Site { base_url: Some("https://runs.example.com/".into()), ..Site::default() };
+    let client = Client::new(bed.ports.clone(), Arc::new(stepwell::Registry::new()));
+    let api = Api { client, access: access(&[("ann", "operator", "ann's key")]), site };
+    let router = stepwell_http::router(api);
+    let answered = async |origin: &str| {
+        let request = login("lambda.example.net", Some(origin), "ann's key");
+        router.clone().oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(answered("https://runs.example.com").await, StatusCode::NO_CONTENT);
+    assert_eq!(answered("https://lambda.example.net").await, StatusCode::NO_CONTENT, "without the front");
+    for other in ["https://evil.example", "http://runs.example.com", "https://runs.example.com.evil.example", "null"] {
+        assert_eq!(answered(other).await, StatusCode::FORBIDDEN, "{other}");
+    }
+}

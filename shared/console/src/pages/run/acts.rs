@@ -198,10 +198,14 @@ fn pause(subject: &Subject) -> Act {
             summary: "Pause",
             route: "pause",
             label: "Pause the run",
-            done: "The run stands still once its step has ended.",
+            done: "The run stands still, or will once the step that runs has ended.",
             confirm: None,
             is_bound: false,
-            fields: why(&id, false, "It stands still once its step has ended, until somebody resumes it."),
+            fields: why(
+                &id,
+                false,
+                "It stands still at once, or when the step that runs has ended, until somebody resumes it.",
+            ),
             buttons: button("Pause"),
         },
     )
@@ -229,7 +233,7 @@ fn cancel(subject: &Subject) -> Act {
 
 fn resume(subject: &Subject, code: &str) -> Act {
     let hint = match code {
-        "budget" => "The run gets as much again as it was allowed.",
+        "budget" => "It may spend more then, as much as the reason says. If the input was wrong, edit it instead.",
         "step-limit" => "The run gets as many steps again as it was allowed.",
         "paused" => "It goes on where it stands.",
         "unknown-outcome" => "Say first how the effect ended: without that it parks again.",
@@ -389,7 +393,7 @@ fn step(subject: &Subject) -> Act {
             label: "Move the run to another step",
             done: "The run stands at that step. It stays parked: resume it to go on from there.",
             confirm: Some(
-                "The run will go on from this step. What it has done stays recorded and is not done twice; the step that it stands at is left out.",
+                "The run will go on from this step. The step that it stands at is left out. Effects with a key are not made twice; others are made again if their step runs again.",
             ),
             is_bound: true,
             fields,
@@ -432,7 +436,9 @@ pub(crate) fn helps(code: &str) -> Option<&'static str> {
             "Look whether it goes round in circles. If that is right, resume: it may make as many steps again."
         }
         "data" => "Mend what is missing or altered, or edit what the run knows, then resume.",
-        "budget" => "If it may spend more, resume: it gets as much again. If not, cancel it.",
+        "budget" => {
+            "If it may spend that, resume: that allows it. If what it works on is wrong, edit it, then resume: that allows nothing more. Else cancel it."
+        }
         "undo" => "Mend what stands in the way, then resume; or take the effect back by hand and let it stand.",
         "paused" => "Somebody has paused it. Resume it when it may go on.",
         _ => return None,

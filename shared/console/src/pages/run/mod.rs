@@ -18,7 +18,7 @@ use stepwell_core::decide::repair::known;
 use stepwell_core::{Checkpoint, Json, Payload, Phase, Place, Revision, RunId, Status, Timestamp};
 use stepwell_engine::{HistoryPage, StateAt};
 use stepwell_http::Permission;
-use stepwell_http::view::{OfRun as _, Reach, RunView, UnknownView, Value};
+use stepwell_http::view::{ContentsView, OfRun as _, Reach, RunView, UnknownView, Value};
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
 
@@ -66,6 +66,8 @@ pub(crate) struct Model {
     /// The state at the revision that was asked for, or around the newest.
     pub(crate) then: Option<Then>,
     pub(crate) is_asked: bool,
+    /// What the state as it is now refers to.
+    pub(crate) contents: ContentsView,
     pub(crate) raw: Option<Json>,
     pub(crate) now: Timestamp,
 }
@@ -97,9 +99,12 @@ async fn load(console: &Console, viewer: &Viewer, run: &str, asked: &Asked) -> R
     let mut view = RunView::load(client, &checkpoint, client.budget(&checkpoint.workflow), now, Reach::Answer).await?;
     let subject = subject(console, viewer, &checkpoint).await;
     let raw = Json::of(&view).ok();
-    let mut approvals = Vec::new();
-    for mut approval in core::mem::take(&mut view.approvals).into_iter().rev() {
-        approval.load(client).await;
+    let (mut approvals, mut left) = (Vec::new(), approvals::PARAMETERS_BYTES_MAX);
+    let mut kept: Vec<_> = core::mem::take(&mut view.approvals).into_iter().rev().collect();
+    // What is decided on first: what was decided can be left out.
+    kept.sort_by_key(|approval| !approval.is_open());
+    for mut approval in kept {
+        approval.load_within(client, &mut left).await?;
         approvals.push(approvals::Item::of(viewer, &checkpoint.workflow, approval));
     }
     let may_operate = subject.may.operate;
@@ -107,8 +112,12 @@ async fn load(console: &Console, viewer: &Viewer, run: &str, asked: &Asked) -> R
     let unknowns = UnknownView::of(&checkpoint, now).into_iter().map(item).collect();
     let history = client.history_before(&run, before, ENTRIES).await?;
     let is_newest = before.is_none_or(|before| before > checkpoint.progress.revision);
-    let then = then(console, &checkpoint, at).await?;
-    Ok(Model { view, subject, approvals, unknowns, history, is_newest, then, is_asked: at.is_some(), raw, now })
+    let (then, is_asked) = (then(console, &checkpoint, at).await?, at.is_some());
+    let contents = match &then {
+        Some(Then::Is(state)) if !is_asked => ContentsView::load(client, &run, &state.after).await,
+        Some(Then::Is(_) | Then::NotThere { .. }) | None => ContentsView::default(),
+    };
+    Ok(Model { view, subject, approvals, unknowns, history, is_newest, then, is_asked, contents, raw, now })
 }
 
 /// A number in the address.
@@ -179,7 +188,12 @@ pub(crate) async fn subject(console: &Console, viewer: &Viewer, run: &Checkpoint
 async fn value(console: &Console, payload: &Payload) -> Value {
     match payload {
         Payload::Blob(blob) if blob.size > VALUE_BYTES_MAX => Value::Apart { stored_apart: blob.size },
-        Payload::Inline(_) | Payload::Blob(_) => Value::load(&console.client, payload).await,
+        Payload::Inline(_) | Payload::Blob(_) => {
+            Reach::Answer.output(&console.client, payload).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "a value cannot be read now");
+                Value::Lost { unreadable: "it cannot be read right now; load the page again in a moment".into() }
+            })
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 use stepwell_core::Revision;
 use stepwell_engine::StateAt;
+use stepwell_http::view::{Content, ContentView, ContentsView};
 
 use super::{Model, Then};
 use crate::parts::diff::{diff, table};
 use crate::parts::json;
-use crate::parts::text::{line, name};
+use crate::parts::text::{block, line, name};
 
 pub(super) fn show(model: &Model) -> Markup {
     let Model { view, subject, then, is_asked, .. } = model;
@@ -20,8 +21,35 @@ pub(super) fn show(model: &Model) -> Markup {
                 Some(Then::NotThere { at, why }) => (not_there(*at, why, *is_asked)),
                 None => (plain(model)),
             }
+            (contents(&model.contents))
             (choose(model))
         }
+    }
+}
+
+/// What the state refers to, for whoever has to read it: the first opened.
+fn contents(ContentsView { blobs, left_out, logs }: &ContentsView) -> Markup {
+    if blobs.is_empty() && *logs == 0 {
+        return html! {};
+    }
+    let in_full = html! { code { "stepwell show RUN --state" } };
+    html! {
+        h3 #contents { "What it refers to" }
+        @for (place, ContentView { at, content }) in blobs.iter().enumerate() {
+            details id={ "content-" (place) } open[place == 0] {
+                summary { code { (name(at)) } }
+                @match content {
+                    Content::Text(text) => (block(text)),
+                    Content::Value(json) => (json::here(json, true)),
+                    Content::TooLarge { bytes } => p.note {
+                        "It has " (bytes) " bytes: too large for a page. " (in_full) " shows the beginning."
+                    },
+                    Content::Lost { unreadable } => div.note.bad { "It cannot be shown: " (unreadable) "." },
+                }
+            }
+        }
+        @if *left_out > 0 { p.note { (left_out) " more are not shown. " (in_full) " has them." } }
+        @if *logs > 0 { p.note { "Its logs (" (logs) ") are not shown here. " (in_full) " has their entries." } }
     }
 }
 
@@ -37,6 +65,7 @@ fn around(StateAt { revision, step, before, after }: &StateAt, newest: Revision,
             Some(before) => (table(&diff(before, after), &format!("What revision {} has changed", revision.0))),
             None => p.note {
                 @if revision.0 == 0 { "It is what the run was started with." }
+                @else if revision.0 == 1 { "It is what its first step has made of the input: there is no state before it to compare with." }
                 @else { "What it was before was not kept, so there is nothing to compare with. " (how_to_keep()) }
             },
         }
