@@ -5,6 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use json_patch::{Patch, PatchOperation};
+use serde::Deserialize as _;
 use serde_json::Value;
 use stepwell::host::{HostedWorkflow, PlaceText, PrepareError};
 use stepwell_core::decide::{self, Pause, Repair, RepairRefused, Resume};
@@ -138,7 +139,7 @@ impl Client {
         decide::repair::check(&current, at).map_err(|why| not_repaired(run, why))?;
         let before = self.value(known(&current)).await?;
         let value = patched(&before, &patch)?;
-        no_foreign_blobs(&before, &value)?;
+        no_foreign_blobs(&[&before], &value).map_err(ClientError::BadPatch)?;
         let hosted = self.hosted(&current.workflow)?;
         match &current.progress.place {
             Place::Fresh { .. } => hosted.check_input(&value)?,
@@ -169,6 +170,7 @@ impl Client {
         if let Place::At { cursor, state } = &current.progress.place {
             let hosted = self.hosted(&current.workflow)?;
             let state = self.value(state).await?;
+            no_foreign_blobs(&[cursor, &state], &to).map_err(ClientError::BadStep)?;
             let fits = |cursor: &Json| fits(hosted, cursor, &state, current.progress.version);
             still_fits(fits(&to), || fits(cursor)).map_err(ClientError::BadStep)?;
         }
@@ -230,30 +232,35 @@ fn patched(before: &Json, patch: &Json) -> Result<Json, ClientError> {
     written(&value)
 }
 
-/// An edit may drop a reference to a blob, or use one twice. One that the run did not have would show it what is another's.
-fn no_foreign_blobs(before: &Json, after: &Json) -> Result<(), ClientError> {
-    let read = |json: &Json| json.parse::<Value>().map_err(|error| ClientError::BadPatch(error.to_string()));
-    let mut own = Vec::new();
-    blobs(&read(before)?, &mut own);
-    let mut now = Vec::new();
-    blobs(&read(after)?, &mut now);
+/// A repair may drop a reference to a blob, or use one twice. One that the run did not have would show it what is another's.
+fn no_foreign_blobs(before: &[&Json], after: &Json) -> Result<(), String> {
+    let (mut own, mut now) = (Vec::new(), Vec::new());
+    for json in before {
+        blobs(json.parse().map_err(|error: serde_json::Error| error.to_string())?, &mut own);
+    }
+    blobs(after.parse().map_err(|error: serde_json::Error| error.to_string())?, &mut now);
     match now.into_iter().find(|blob| !own.contains(blob)) {
-        Some(blob) => Err(ClientError::BadPatch(format!(
-            "it refers to blob {}, which the run does not have: a blob's content cannot be edited, move the run to the step that makes it",
+        Some(blob) => Err(format!(
+            "it refers to blob {}, which the run does not have: what lies in a blob cannot be edited, so move the run to the step that makes it",
             blob.key
-        ))),
+        )),
         None => Ok(()),
     }
 }
 
-/// The references to blobs in a value.
-fn blobs(value: &Value, found: &mut Vec<BlobRef>) {
+/// The references to blobs in a value: whatever can be read as one, since the workflow may.
+fn blobs(value: Value, found: &mut Vec<BlobRef>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| blobs(item, found)),
-        Value::Object(fields) => match serde_json::from_value(value.clone()) {
-            Ok(blob) if fields.len() == 3 => found.push(blob),
-            Ok(_) | Err(_) => fields.values().for_each(|field| blobs(field, found)),
-        },
+        Value::Array(_) | Value::Object(_) => {
+            if let Ok(blob) = BlobRef::deserialize(&value) {
+                found.push(blob);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+    }
+    match value {
+        Value::Array(items) => items.into_iter().for_each(|item| blobs(item, found)),
+        Value::Object(fields) => fields.into_iter().for_each(|(_, field)| blobs(field, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -7,36 +7,16 @@
 //! **What must not live here:** a server, a port, TLS, anything of one cloud: whoever hosts the router brings those. No
 //! decision about a run either: a handler reads a request, asks the [`Client`], and shows what it said.
 //!
-//! | route | does |
-//! | --- | --- |
-//! | `GET /v1/health` | says that the process answers; needs no key, touches nothing |
-//! | `GET /v1/openapi.json` | describes all of this, in `OpenAPI` 3.1: parameters, bodies, every answer, every problem |
-//! | `GET /v1/workflows` | lists the workflows that can be started here |
-//! | `POST /v1/runs` | starts a run; with `Idempotency-Key`, once; with `wait`, answers when it has ended or the time is over |
-//! | `GET /v1/runs` | lists runs, newest first: `workflow`, `status`, `from`, `before`, `limit`, `after` |
-//! | `GET /v1/runs/{run}` | shows a run; with `If-None-Match` and `wait`, as soon as it stands otherwise |
-//! | `GET /v1/runs/{run}/events` | follows a run as server-sent events, where the host streams ([`Site::streams`]) |
-//! | `GET /v1/runs/{run}/history` | what has happened to it: `from` or `before`, `limit` |
-//! | `GET /v1/runs/{run}/state` | what it knew `at` a revision |
-//! | `POST /v1/runs/{run}/signals` | sends it a signal |
-//! | `POST /v1/runs/{run}/cancel` | asks for its end |
-//! | `POST /v1/runs/{run}/pause` | asks it to stand still |
-//! | `POST /v1/runs/{run}/resume` | lets it go on when it is parked |
-//! | `POST /v1/runs/{run}/retry` | lets it go on when it has failed |
-//! | `POST /v1/runs/{run}/edit` | edits what it knows: `{"why": …, "patch": […]}`, against the revision in `If-Match` |
-//! | `POST /v1/runs/{run}/move` | moves it to another step: `{"why": …, "to": …}`, likewise |
-//! | `POST /v1/runs/{run}/discard` | gives it up: `{"why": …}`, likewise |
-//! | `POST /v1/runs/{run}/effects/{key}/resolve` | says how an effect ended that may have happened |
-//! | `POST /v1/runs/{run}/let-stand` | lets an effect stand that could not be taken back |
-//! | `GET /v1/runs/{run}/approvals` | shows its approvals, whatever became of them |
-//! | `POST /v1/runs/{run}/approvals/{id}` | answers one: `{"decision": "approve" \| "reject", "why": …}` |
-//! | `POST /v1/runs/{run}/approvals/{id}/links` | makes a link by which somebody can answer it without an account |
-//! | `GET /v1/approvals` | lists approvals that are open, of runs that have not ended: `limit`, `after` |
-//! | `GET /v1/unknowns` | lists effects that may have happened, of runs that have not ended: `limit`, `after` |
-//! | `POST /v1/session`, `DELETE /v1/session` | begins and ends a browser's session |
+//! The routes describe themselves at `GET /v1/openapi.json`; what each needs stands in [`ROUTES`], and as a table in
+//! `shared/http/PERMISSIONS.md`. Beside `/v1` there are `/links/{token}`: what somebody without an account was sent.
 //!
-//! Every answer to a `GET` has an `ETag`, so that whoever looks again with `If-None-Match` is sent nothing twice. That of a run begins
-//! with its revision, which is what an edit is made against: `If-Match: "12"` will do.
+//! | of | routes |
+//! | --- | --- |
+//! | runs | `POST /v1/runs` (once with `Idempotency-Key`; `wait` for its end), `GET /v1/runs`, `GET /v1/runs/{run}` (entity tag, `wait`), `/events`, `/history`, `/state`, `/signals`, `/cancel` |
+//! | repair | `/pause`, `/resume`, `/retry`; with `If-Match`: `/edit`, `/move`, `/discard` |
+//! | effects | `GET /v1/unknowns`, `/v1/runs/{run}/effects/{key}/resolve`, `/let-stand` |
+//! | approvals | `GET /v1/approvals`, `/v1/runs/{run}/approvals`, `/{id}`, `/{id}/links` |
+//! | sessions | `POST` and `DELETE /v1/session` |
 //!
 //! A page of `GET /v1/unknowns` or `GET /v1/approvals` is a page of runs: `limit` says how many are looked at, those first
 //! that stand still for want of an answer. It may hold nothing, or several of one run; the last one is the one whose `next` is

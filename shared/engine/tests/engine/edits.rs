@@ -157,6 +157,8 @@ async fn a_patch_that_is_none_or_does_not_apply_or_fit_changes_nothing() {
     let mut doubling = vec![json!({"op": "add", "path": "/pad", "value": ["x".repeat(1_000)]})];
     doubling.extend(std::iter::repeat_n(json!({"op": "copy", "from": "/pad", "path": "/pad/-"}), 60));
     let blob = json!({"k": "other-run/b", "n": 3, "h": "ab".repeat(32)});
+    let more = json!({"k": "other-run/b", "n": 3, "h": "ab".repeat(32), "x": 1});
+    let list = json!(["other-run/b", 3, "ab".repeat(32)]);
     let cases = [
         ("no patch", json!({"to": "eve"}), "bad-patch"),
         ("no such act", json!([{"op": "rename", "path": "/to", "value": 1}]), "bad-patch"),
@@ -172,6 +174,8 @@ async fn a_patch_that_is_none_or_does_not_apply_or_fit_changes_nothing() {
         ("it is another value", json!([{"op": "replace", "path": "", "value": null}]), "bad-patch"),
         ("it copies what it has copied", json!(doubling), "bad-patch"),
         ("it refers to another's blob", json!([{"op": "add", "path": "/pad", "value": {"deep": [blob]}}]), "bad-patch"),
+        ("it does so in disguise", json!([{"op": "add", "path": "/pad", "value": more}]), "bad-patch"),
+        ("it does so as a list", json!([{"op": "add", "path": "/pad", "value": list}]), "bad-patch"),
         ("it is too large", json!([{"op": "replace", "path": "/to", "value": long}]), "bad-value"),
     ];
     for (name, patch, code) in cases {
