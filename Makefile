@@ -125,9 +125,10 @@ test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_min
 test-api: | $(sort $(NEEDS_ministack)) $(filter $(SCHEMATHESIS_BUILT),$(STEPWELL_SCHEMATHESIS)) ## The API tried with made-up requests, against its own description: embedded, and behind Lambda's events
 	@$(SAY) "building the program and the api function (first time: the AWS SDK is built, some minutes)"
 	@cargo build -q $(LOCKED) -p stepwell-cli
+	@# Together, and run as they are: alone, each would build the AWS SDK with other features.
 	@cargo build -q $(LOCKED) -p api -p stepwell-api-suite
 	@$(SAY) "trying the API with made-up requests"
-	@$(RUN) -p stepwell-api-suite -- $(ARGS)
+	@$(TARGET)/debug/stepwell-api-suite $(ARGS)
 
 test-console: | $(NEEDS_BROWSER_TOOLS) ## The console in a real browser: the whole of a run's life, barriers, phone, dark and light
 	@command -v node >/dev/null || { $(SAY) "the browser is driven by Node, and this machine has none. On Debian: apt-get install nodejs"; exit 1; }
@@ -135,7 +136,7 @@ test-console: | $(NEEDS_BROWSER_TOOLS) ## The console in a real browser: the who
 		$(SAY) "there is no Chromium at $(STEPWELL_CHROMIUM). On Debian: apt-get install chromium. Elsewhere name it in STEPWELL_CHROMIUM."; exit 1; }
 	@$(SAY) "building what changed, and driving the console in a browser"
 	@cargo build -q $(LOCKED) -p stepwell-cli -p stepwell-console-suite
-	@$(RUN) -p stepwell-console-suite -- $(ARGS)
+	@$(TARGET)/debug/stepwell-console-suite $(ARGS)
 
 e2e: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) $(NEEDS_AWSCLI) ## The template deployed to emulators with the built functions, driven and killed from outside
 	@$(MAKE) build
