@@ -1,5 +1,6 @@
 //! Pages as answers: what a browser must not do with them, and nothing at all when it has the page already.
 
+use axum::extract::rejection::QueryRejection;
 use axum::http::header::{ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
@@ -18,6 +19,12 @@ pub(crate) enum Trouble {
     BadQuery(String),
     /// The engine says why.
     Client(ClientError),
+}
+
+impl From<QueryRejection> for Trouble {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::BadQuery(rejection.body_text())
+    }
 }
 
 impl From<ClientError> for Trouble {

@@ -4,25 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use futures_util::lock::Mutex;
-use stepwell_core::{Checkpoint, Phase, RunId, Timestamp, WorkflowName};
+use stepwell_core::{Checkpoint, Phase, Timestamp, WorkflowName};
 use stepwell_engine::{Client, ClientError};
-use stepwell_http::view::{ApprovalView, OfRun, UnknownView};
+use stepwell_http::Permission;
+use stepwell_http::view::{ApprovalView, OfRun, RunsFrom, UnknownView, load_each};
 use stepwell_ports::{ListQuery, RunSummary, StoreError};
 
 use crate::answer::Trouble;
 use crate::pages::dashboard::Sample;
 use crate::shell::{Count, Counts};
-use stepwell_http::Permission;
-
 use crate::who::Viewer;
 
 /// Runs that a page of an inbox looks at.
 pub(crate) const RUNS: usize = 50;
-
-/// Runs that are loaded side by side.
-const AT_ONCE: usize = 8;
 
 /// Runs of a status in which what waits for a person is counted.
 const COUNTED: usize = 50;
@@ -42,12 +38,6 @@ pub(crate) struct Found<T> {
     pub(crate) next: Option<String>,
 }
 
-/// Where a page begins: in which list, and after what of it.
-struct Place {
-    status: Phase,
-    after: Option<String>,
-}
-
 /// What these statuses' runs have, those statuses first that stand first.
 pub(crate) async fn gather<T>(
     client: &Client,
@@ -56,12 +46,12 @@ pub(crate) async fn gather<T>(
     after: &str,
     of: impl Fn(&Checkpoint) -> Vec<T>,
 ) -> Result<Found<T>, Trouble> {
-    let mut place = match (after, statuses.first()) {
-        ("", Some(first)) => Some(Place { status: *first, after: None }),
-        (token, _) => Some(Place::parse(token, statuses).ok_or_else(no_such_page)?),
+    let mut place = match after {
+        "" => RunsFrom::first(statuses),
+        token => Some(RunsFrom::parse(token, statuses).ok_or_else(no_such_page)?),
     };
     let (mut items, mut looked_at) = (Vec::new(), 0);
-    while let Some(Place { status, after }) = place.take_if(|_| looked_at < RUNS) {
+    while let Some(RunsFrom { status, after }) = place.take_if(|_| looked_at < RUNS) {
         let paged = after.is_some();
         let query = ListQuery { phase: Some(status), limit: RUNS - looked_at, after, ..ListQuery::default() };
         let page = match client.list(&query).await {
@@ -75,12 +65,7 @@ pub(crate) async fn gather<T>(
             let run = Arc::new(run);
             items.extend(of(&run).into_iter().map(|found| (Arc::clone(&run), found)));
         }
-        place = if let Some(next) = page.next {
-            Some(Place { status, after: Some(next) })
-        } else {
-            let following = statuses.iter().skip_while(|known| **known != status).nth(1);
-            following.map(|status| Place { status: *status, after: None })
-        };
+        place = RunsFrom::following(statuses, status, page.next);
     }
     Ok(Found { items, next: place.map(|place| place.token()) })
 }
@@ -92,34 +77,7 @@ pub(crate) async fn load(
     runs: &[RunSummary],
 ) -> Result<Vec<Checkpoint>, ClientError> {
     let seen = runs.iter().filter(|run| viewer.may(Permission::Look, &run.workflow));
-    load_all(client, &seen.map(|run| &run.run).collect::<Vec<_>>()).await
-}
-
-/// Those of these runs that are still there.
-pub(crate) async fn load_all(client: &Client, runs: &[&RunId]) -> Result<Vec<Checkpoint>, ClientError> {
-    let mut found = Vec::new();
-    for some in runs.chunks(AT_ONCE) {
-        for loaded in join_all(some.iter().map(|run| client.get(run))).await {
-            match loaded {
-                Ok(run) => found.push(run),
-                Err(ClientError::NoSuchRun(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(found)
-}
-
-impl Place {
-    fn token(&self) -> String {
-        format!("{}:{}", self.status, self.after.as_deref().unwrap_or_default())
-    }
-
-    fn parse(token: &str, statuses: &[Phase]) -> Option<Self> {
-        let (status, after) = token.split_once(':')?;
-        let status = Phase::parse(status).filter(|status| statuses.contains(status))?;
-        Some(Self { status, after: Some(after.to_owned()).filter(|after| !after.is_empty()) })
-    }
+    load_each(client, seen.map(|run| &run.run)).await
 }
 
 fn no_such_page() -> Trouble {
@@ -209,8 +167,8 @@ impl Tally {
             more_parked: pages.first().is_some_and(|page| page.next.is_some()),
             ..Self::default()
         };
-        let runs: Vec<&RunId> = pages.iter().flat_map(|page| &page.items).map(|run| &run.run).collect();
-        for run in load_all(client, &runs).await? {
+        let runs = pages.iter().flat_map(|page| &page.items).map(|run| &run.run);
+        for run in load_each(client, runs).await? {
             tally.add(&run, now);
         }
         Ok(tally)
@@ -234,6 +192,8 @@ impl Tally {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
 
     use super::*;
 
@@ -272,16 +232,5 @@ mod tests {
         assert!(futures_util::poll!(&mut never).is_pending());
         drop(never);
         assert_eq!(*kept.get(Duration::from_hours(1), async { Ok(7) }).await.unwrap(), 7);
-    }
-
-    #[test]
-    fn places_are_read_back_and_others_are_not() {
-        let statuses = [Phase::Parked, Phase::Waiting];
-        for token in ["parked:", "waiting:a:b"] {
-            assert_eq!(Place::parse(token, &statuses).map(|place| place.token()).as_deref(), Some(token));
-        }
-        for token in ["", "parked", "failed:", "nothing:x"] {
-            assert!(Place::parse(token, &statuses).is_none(), "{token}");
-        }
     }
 }

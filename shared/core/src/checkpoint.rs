@@ -302,6 +302,12 @@ impl Checkpoint {
         self.cancel.is_some() && self.progress.undoing.is_none()
     }
 
+    /// Whether it comes to an end that somebody has asked for, or takes back what it has done, or has: it is not paused, repaired or
+    /// answered any more.
+    pub const fn is_ending(&self) -> bool {
+        self.cancel.is_some() || self.progress.undoing.is_some()
+    }
+
     /// What a person sees: `running` while it is held, `cancelling` once that was asked for.
     pub fn phase(&self, now: Timestamp) -> Phase {
         let stored = self.progress.status.phase();

@@ -104,6 +104,11 @@ impl Mailbox {
         self.letters.iter().filter(|letter| letter.name.as_str() == PAUSE)
     }
 
+    /// Their ids: whoever carries them out consumes them together.
+    pub(crate) fn pause_ids(&self) -> Vec<SignalId> {
+        self.pauses().map(|letter| letter.id.clone()).collect()
+    }
+
     /// Appends a letter.
     pub(crate) fn accept(&mut self, letter: Letter) {
         self.letters.push(letter);

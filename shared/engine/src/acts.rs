@@ -12,7 +12,7 @@ use stepwell_core::limits::{NAME_CHARS_MAX, ROLES_MAX, WORDS_BYTES_MAX};
 use stepwell_core::write::{Amend, Refusal, Write};
 use stepwell_core::{Checkpoint, Payload, RunId};
 
-use crate::client::{check_words, refused};
+use crate::client::{check_act, check_words, refused};
 use crate::commit::{Carried, carry_out};
 use crate::{Client, ClientError};
 
@@ -26,8 +26,7 @@ impl Client {
     /// # Errors
     /// A run that is not there or not parked.
     pub async fn resume(&self, run: &RunId, act: &Resume) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", act.why.as_deref().unwrap_or_default())?;
+        check_act(&act.by, act.why.as_deref())?;
         let current = self.get(run).await?;
         let (amend, send) = match decide::resume(&current, act, self.ports.clock.now()) {
             Ok(decided) => decided,
@@ -44,8 +43,7 @@ impl Client {
     /// A run that is not there or has ended, an effect that is not open, a call that may still be on its way, a run that
     /// somebody works on right now: nothing was written.
     pub async fn resolve(&self, run: &RunId, act: Resolve) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", &act.why)?;
+        check_act(&act.by, Some(&act.why))?;
         let current = self.get(run).await?;
         let Resolve { key, resolution, by, why } = act;
         let resolution = match resolution {
@@ -120,8 +118,7 @@ impl Client {
     /// # Errors
     /// A run that is not parked while it takes something back, or that somebody works on right now: nothing was written.
     pub async fn let_stand(&self, run: &RunId, act: &LetStand) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", &act.why)?;
+        check_act(&act.by, Some(&act.why))?;
         let current = self.get(run).await?;
         match decide::let_stand(&current, act, self.ports.clock.now()) {
             Ok((amend, send)) => self.amend(run, amend, send, "word").await,

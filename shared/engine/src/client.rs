@@ -193,8 +193,7 @@ impl Client {
     /// # Errors
     /// A run that is not there or has ended.
     pub async fn cancel(&self, run: &RunId, by: &str, why: Option<String>) -> Result<CancelAnswer, ClientError> {
-        check_words("the name", by)?;
-        check_words("the reason", why.as_deref().unwrap_or_default())?;
+        check_act(by, why.as_deref())?;
         let request = CancelRequest { by: by.to_owned(), why, at: self.ports.clock.now() };
         match carry_out(&self.ports, run, Write::Cancel(request.clone())).await {
             Carried::Applied(after) => {
@@ -254,6 +253,12 @@ impl Client {
 fn says_otherwise(current: &Checkpoint, letter: &Letter) -> bool {
     let same = |known: &Letter| known.name == letter.name && known.payload == letter.payload;
     current.mailbox.letters.iter().any(|known| known.id == letter.id && !same(known))
+}
+
+/// Who acts, and why.
+pub(crate) fn check_act(by: &str, why: Option<&str>) -> Result<(), ClientError> {
+    check_words("the name", by)?;
+    check_words("the reason", why.unwrap_or_default())
 }
 
 /// A name or reason rides in the checkpoint and in the history, so it is bounded.

@@ -61,9 +61,21 @@ impl Client {
         before: Option<Revision>,
         limit: usize,
     ) -> Result<HistoryPage, ClientError> {
-        let checkpoint = self.get(run).await?;
+        self.history_of(&self.get(run).await?, before, limit).await
+    }
+
+    /// The same, of a run that was looked at: as it was then, and without another look.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub async fn history_of(
+        &self,
+        run: &Checkpoint,
+        before: Option<Revision>,
+        limit: usize,
+    ) -> Result<HistoryPage, ClientError> {
         let before = before.unwrap_or(Revision(u64::MAX));
-        let entries = self.entries_before(&checkpoint, before, limit).await?;
+        let entries = self.entries_before(run, before, limit).await?;
         let next = entries.first().map(|entry| entry.revision).filter(|first| *first > FIRST);
         Ok(HistoryPage { entries, next })
     }

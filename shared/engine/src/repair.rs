@@ -16,7 +16,7 @@ use stepwell_core::{BlobRef, Checkpoint, Json, Letter, Phase, Place, Revision, R
 
 pub(crate) use stepwell_core::decide::repair::known;
 
-use crate::client::{check_words, refused};
+use crate::client::{check_act, refused};
 use crate::commit::{Carried, carry_out};
 use crate::{Client, ClientError, states};
 
@@ -71,8 +71,7 @@ impl Client {
     /// # Errors
     /// A run that is not there, has ended, or is about to: nothing was asked.
     pub async fn pause(&self, run: &RunId, act: &Pause) -> Result<PauseAnswer, ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", act.why.as_deref().unwrap_or_default())?;
+        check_act(&act.by, act.why.as_deref())?;
         let current = self.get(run).await?;
         if current.progress.status.phase() == Phase::Parked && current.cancel.is_none() {
             return Ok(PauseAnswer { new: false, phase: Phase::Parked });
@@ -119,8 +118,7 @@ impl Client {
     /// # Errors
     /// A run that is not there, has not failed, or has taken back what it had done.
     pub async fn retry(&self, run: &RunId, act: &Resume) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", act.why.as_deref().unwrap_or_default())?;
+        check_act(&act.by, act.why.as_deref())?;
         let current = self.get(run).await?;
         let decided = decide::retry(&current, &act.by, act.why.as_deref(), self.ports.clock.now());
         let (amend, send) = decided.map_err(|why| not_repaired(run, why))?;
@@ -186,8 +184,7 @@ impl Client {
     /// # Errors
     /// A run that is not there, not parked or has moved on; an effect that may have happened: nothing was written.
     pub async fn discard(&self, run: &RunId, act: &Repair) -> Result<(), ClientError> {
-        check_words("the name", &act.by)?;
-        check_words("the reason", &act.why)?;
+        check_act(&act.by, Some(&act.why))?;
         let current = self.get(run).await?;
         let amend = decide::discard(&current, act, self.ports.clock.now()).map_err(|why| not_repaired(run, why))?;
         self.amend(run, amend, None, "discarding").await
@@ -195,8 +192,7 @@ impl Client {
 }
 
 fn checked(at: Revision, by: String, why: String) -> Result<Repair, ClientError> {
-    check_words("the name", &by)?;
-    check_words("the reason", &why)?;
+    check_act(&by, Some(&why))?;
     Ok(Repair { at, by, why })
 }
 
@@ -250,13 +246,8 @@ fn no_foreign_blobs(before: &[&Json], after: &Json) -> Result<(), String> {
 
 /// The references to blobs in a value: whatever can be read as one, since the workflow may.
 fn blobs(value: Value, found: &mut Vec<BlobRef>) {
-    match value {
-        Value::Array(_) | Value::Object(_) => {
-            if let Ok(blob) = BlobRef::deserialize(&value) {
-                found.push(blob);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+    if let Ok(blob) = BlobRef::deserialize(&value) {
+        found.push(blob);
     }
     match value {
         Value::Array(items) => items.into_iter().for_each(|item| blobs(item, found)),

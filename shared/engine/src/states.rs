@@ -4,7 +4,7 @@ use json_patch::Patch;
 use serde_json::Value;
 use stepwell_core::history::Back;
 use stepwell_core::limits::BACK_BYTES_MAX;
-use stepwell_core::{Json, Revision, RunId};
+use stepwell_core::{Checkpoint, Json, Revision, RunId};
 
 use crate::history::HistoryEntry;
 use crate::repair;
@@ -97,21 +97,28 @@ impl Client {
     /// # Errors
     /// [`ClientError::NotKept`] when it was not kept, or the run has not come so far.
     pub async fn state_at(&self, run: &RunId, revision: Revision) -> Result<StateAt, ClientError> {
-        let checkpoint = self.get(run).await?;
-        let newest = checkpoint.progress.revision;
-        let not_kept = || ClientError::NotKept { run: run.clone(), revision, newest };
+        self.state_of(&self.get(run).await?, revision).await
+    }
+
+    /// The same, of a run that was looked at: as it was then, and without another look.
+    ///
+    /// # Errors
+    /// As [`state_at`](Self::state_at).
+    pub async fn state_of(&self, run: &Checkpoint, revision: Revision) -> Result<StateAt, ClientError> {
+        let newest = run.progress.revision;
+        let not_kept = || ClientError::NotKept { run: run.run.clone(), revision, newest };
         if revision > newest {
             return Err(not_kept());
         }
         // The newest as it is written; older ones as they are found from it.
-        let written = self.value(repair::known(&checkpoint)).await?;
+        let written = self.value(repair::known(run)).await?;
         let mut after: Value = parsed(&written)?;
         let mut is_newest = true;
         let text =
             |after: &Value, is_newest| if is_newest { Ok(written.clone()) } else { Json::of(after).map_err(unwritten) };
         let (mut before_which, mut at_once) = (newest.next(), ENTRIES_AT_ONCE_FIRST);
         loop {
-            let page = self.entries_before(&checkpoint, before_which, at_once).await?;
+            let page = self.entries_before(run, before_which, at_once).await?;
             at_once = (at_once * 2).min(ENTRIES_AT_ONCE_MAX);
             for HistoryEntry { revision: at, entry, .. } in page.iter().rev() {
                 let back = entry.back();

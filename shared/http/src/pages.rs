@@ -1,23 +1,18 @@
 //! What may be several in a run, listed across runs, a page of runs at a time.
 
-use core::marker::PhantomData;
-
 use serde::Deserialize;
 use stepwell_core::limits::PAGE_MAX;
-use stepwell_core::{Json, Phase, RunId, Timestamp, WorkflowName};
+use stepwell_core::{Json, RunId, Timestamp, WorkflowName};
 use stepwell_engine::{Client, ClientError};
 use stepwell_ports::{ListQuery, StoreError};
 use utoipa::IntoParams;
 
 use crate::access::{Caller, Permission};
 use crate::problem::Problem;
-use crate::view::{OfRun, of_each};
+use crate::view::{OfRun, RUNS_AT_ONCE, RunsFrom, of_each};
 
 /// Runs of a page when nobody says how many.
 const PAGE_DEFAULT: usize = 50;
-
-/// Runs that are loaded side by side.
-const RUNS_AT_ONCE: usize = 8;
 
 /// Bytes after which a page looks at no further runs. A Lambda function answers with 6 MB at most.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -40,13 +35,6 @@ pub(crate) struct Found {
     pub(crate) next: Option<String>,
 }
 
-/// Where a page begins: in which list, and after what of it.
-struct Place<T> {
-    status: Phase,
-    after: Option<String>,
-    of: PhantomData<fn() -> T>,
-}
-
 /// Those of a page of runs that are to be kept.
 pub(crate) async fn look<T: OfRun>(
     client: &Client,
@@ -61,11 +49,11 @@ pub(crate) async fn look<T: OfRun>(
         return Err(Problem::fix("bad-query", detail));
     }
     let mut place = match after {
-        None => Some(Place::<T>::at(T::STATUSES[0], None)),
-        Some(token) => Some(Place::parse(&token).ok_or_else(no_such_page)?),
+        None => RunsFrom::first(&T::STATUSES),
+        Some(token) => Some(RunsFrom::parse(&token, &T::STATUSES).ok_or_else(no_such_page)?),
     };
     let (mut items, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
-    while let Some(Place { status, after, .. }) = place.take_if(|_| looked_at < limit && bytes < PAGE_BYTES_MAX) {
+    while let Some(RunsFrom { status, after }) = place.take_if(|_| looked_at < limit && bytes < PAGE_BYTES_MAX) {
         let some = RUNS_AT_ONCE.min(limit - looked_at);
         let query =
             ListQuery { workflow: only(caller), phase: Some(status), limit: some, after, ..ListQuery::default() };
@@ -83,10 +71,7 @@ pub(crate) async fn look<T: OfRun>(
             bytes += shown.text().len();
             items.push(shown);
         }
-        place = match page.next {
-            Some(next) => Some(Place::at(status, Some(next))),
-            None => Place::following(status),
-        };
+        place = RunsFrom::following(&T::STATUSES, status, page.next);
         if is_short {
             break;
         }
@@ -98,27 +83,6 @@ pub(crate) async fn look<T: OfRun>(
 pub(crate) fn only(caller: &Caller) -> Option<WorkflowName> {
     let mut seen = caller.workflows(Permission::Look)?;
     if seen.len() == 1 { seen.pop() } else { None }
-}
-
-impl<T: OfRun> Place<T> {
-    const fn at(status: Phase, after: Option<String>) -> Self {
-        Self { status, after, of: PhantomData }
-    }
-
-    fn following(status: Phase) -> Option<Self> {
-        let status = *T::STATUSES.iter().skip_while(|known| **known != status).nth(1)?;
-        Some(Self::at(status, None))
-    }
-
-    fn token(&self) -> String {
-        format!("{}:{}", self.status, self.after.as_deref().unwrap_or_default())
-    }
-
-    fn parse(token: &str) -> Option<Self> {
-        let (status, after) = token.split_once(':')?;
-        let status = Phase::parse(status).filter(|status| T::STATUSES.contains(status))?;
-        Some(Self::at(status, Some(after.to_owned()).filter(|after| !after.is_empty())))
-    }
 }
 
 fn no_such_page() -> Problem {

@@ -6,9 +6,9 @@ use serde::Serialize;
 use stepwell::Registry;
 use stepwell_core::decide::ApproveRefused;
 use stepwell_core::link::{Link, Nonce, Target};
-use stepwell_core::{Approval, ApprovalId, Checkpoint, RunId, Standing, Timestamp};
+use stepwell_core::{ApprovalId, RunId, Timestamp};
 use stepwell_engine::ClientError;
-use stepwell_http::view::{ApprovalView, At, OfRun as _};
+use stepwell_http::view::{At, NoLink, to_be_linked};
 
 use crate::args::{self, Cli};
 use crate::backend::{Backend, now};
@@ -40,7 +40,7 @@ pub(super) async fn run(cli: &Cli, args: &args::Link, out: Output) -> Result<Exi
     })?;
     let client = Backend::open_existing(cli).await?.client(Registry::new());
     let (checkpoint, now) = (client.get(run).await?, now());
-    let approval = asked(&checkpoint, id, person, now)?;
+    let approval = to_be_linked(&checkpoint, id, person, now).map_err(|why| refused(why, run, id, person, now))?;
     let expires = expires_in.map_or(approval.expires_at, |time| now.plus(time).min(approval.expires_at));
     let (fingerprint, person_named, maker) = (approval.fingerprint, person.clone(), by.clone());
     let target = Target::Approval { id: id.clone(), fingerprint, person: person_named, maker };
@@ -55,24 +55,22 @@ pub(super) async fn run(cli: &Cli, args: &args::Link, out: Output) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// The approval, if a link of this person's would do something.
-fn asked<'a>(run: &'a Checkpoint, id: &ApprovalId, person: &str, now: Timestamp) -> Result<&'a Approval, CliError> {
-    let Some(approval) = run.progress.approvals.iter().find(|approval| approval.id == *id) else {
-        let why = Box::new(ApproveRefused::NoSuch(id.clone()));
-        return Err(ClientError::NotTaken { run: run.run.clone(), why }.into());
-    };
-    if !approval.by_link {
-        return Err(no_links(format!("the workflow does not allow it for approval {id}")));
+/// Why there is none, for whoever asked for it.
+fn refused(why: NoLink<'_>, run: &RunId, id: &ApprovalId, person: &str, now: Timestamp) -> CliError {
+    match why {
+        NoLink::NoSuch => {
+            let why = Box::new(ApproveRefused::NoSuch(id.clone()));
+            ClientError::NotTaken { run: run.clone(), why }.into()
+        }
+        NoLink::NotAllowed => no_links(format!("the workflow does not allow it for approval {id}")),
+        NoLink::NotNamed(approval) => {
+            let by = approval.deciders(now);
+            no_links(format!("approval {id} names no person {person} who decides it: it is for {by}"))
+        }
+        NoLink::NotOpen(approval) => {
+            no_links(format!("approval {id} is {}: no answer is awaited", approval.standing(now).as_str()))
+        }
     }
-    if !approval.names(person) {
-        let by = approval.deciders(now);
-        return Err(no_links(format!("approval {id} names no person {person} who decides it: it is for {by}")));
-    }
-    let open = ApprovalView::of(run, now).iter().any(|view| view.id == *id && view.is_open());
-    if !open || approval.standing(now) != Standing::Open {
-        return Err(no_links(format!("approval {id} is {}: no answer is awaited", approval.standing(now).as_str())));
-    }
-    Ok(approval)
 }
 
 fn no_links(why: String) -> CliError {

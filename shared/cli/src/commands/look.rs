@@ -11,7 +11,7 @@ use crate::errors::CliError;
 use crate::output::say;
 use crate::view::count;
 
-/// Runs of one look: they are loaded side by side.
+/// Runs of one look.
 const RUNS_AT_ONCE: usize = 16;
 
 /// Of this run, or of as many as that; and whether there are runs that were not looked at.

@@ -14,11 +14,8 @@ use crate::view::{Text, differences, harmless, write_tree};
 pub(super) async fn run(cli: &Cli, args: &args::StateOf, out: Output) -> Result<Exit, CliError> {
     let args::StateOf { run, at } = args;
     let client = Backend::open_existing(cli).await?.client(Registry::new());
-    let revision = match at {
-        Some(revision) => *revision,
-        None => client.get(run).await?.progress.revision,
-    };
-    let state = client.state_at(run, revision).await?;
+    let stands = client.get(run).await?;
+    let state = client.state_of(&stands, at.unwrap_or(stands.progress.revision)).await?;
     out.data(&Text(&StateView::of(run.clone(), state)))?;
     Ok(Exit::Done)
 }

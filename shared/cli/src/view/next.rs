@@ -44,8 +44,7 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
     };
     let unknowns = UnknownView::of(run, now);
     let Progress { undoing, undo, .. } = &run.progress;
-    let is_to_end = run.cancel.is_some() || undoing.is_some();
-    if matches!(reason, ParkReason::UnknownOutcome { .. }) || is_to_end && !unknowns.is_empty() {
+    if matches!(reason, ParkReason::UnknownOutcome { .. }) || run.is_ending() && !unknowns.is_empty() {
         next.extend(settle(run, &unknowns, flag));
     }
     // What may have happened comes first: nothing is let stand before that is known.
@@ -58,8 +57,8 @@ fn parked(run: &Checkpoint, reason: &ParkReason, now: Timestamp, flag: &str) -> 
 
 /// How a run is repaired that is to go on. Each act names the revision that is shown here.
 fn repair(run: &Checkpoint, now: Timestamp, flag: &str) -> Vec<String> {
-    let (id, Progress { undoing, place, revision, .. }) = (&run.run, &run.progress);
-    if run.cancel.is_some() || undoing.is_some() {
+    let (id, Progress { place, revision, .. }) = (&run.run, &run.progress);
+    if run.is_ending() {
         return Vec::new();
     }
     let revision = revision.0;
@@ -77,7 +76,7 @@ fn repair(run: &Checkpoint, now: Timestamp, flag: &str) -> Vec<String> {
 
 /// A failed run goes on, unless it was given back what it had done.
 fn failed(run: &Checkpoint, flag: &str) -> Vec<String> {
-    if run.cancel.is_some() || run.progress.undoing.is_some() {
+    if run.is_ending() {
         return Vec::new();
     }
     let (id, revision) = (&run.run, run.progress.revision.0);

@@ -20,8 +20,6 @@ use super::{BOLD, Bytes, Coloured, Text, approval, count, harmless, line};
 pub(crate) struct ShownRun<'a> {
     #[serde(flatten)]
     run: RunView,
-    /// What a repair is made against. The API gives it as the run's entity tag.
-    revision: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) history: Option<Vec<EntryView<'a>>>,
     /// What a person can do about it, if it stands still for want of one.
@@ -44,9 +42,9 @@ impl ShownRun<'_> {
         now: Timestamp,
         flag: &str,
     ) -> Result<Self, ClientError> {
-        let (next, revision) = (next_commands(run, now, flag), run.progress.revision.0);
+        let next = next_commands(run, now, flag);
         let run = RunView::load(client, run, budget, now, Reach::All).await?;
-        Ok(Self { run, revision, history: None, next, now, in_full: false })
+        Ok(Self { run, history: None, next, now, in_full: false })
     }
 
     /// With the contents of what its values refer to.
@@ -63,14 +61,14 @@ impl ShownRun<'_> {
 
 impl fmt::Display for ShownRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, revision, history, next, now, in_full } = self;
+        let Self { run, history, next, now, in_full } = self;
         line(f, "run", &run.run)?;
         line(f, "workflow", format_args!("{}, version {}", run.workflow, run.version))?;
         line(f, "status", format_args!("{} since {}", Coloured(run.status), run.since))?;
         line(
             f,
             "step",
-            format_args!("{}, after {}, at revision {revision}", harmless(&run.step), count(run.steps, "step")),
+            format_args!("{}, after {}, at revision {}", harmless(&run.step), count(run.steps, "step"), run.revision),
         )?;
         line(f, "started", run.started_at)?;
         if let Some(WorkerView { id, lease_until, .. }) = &run.worker {

@@ -6,7 +6,8 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use stepwell_core::{Phase, Timestamp, WorkflowName};
+use stepwell_core::{Checkpoint, Timestamp, WorkflowName};
+use stepwell_http::Permission;
 use stepwell_http::view::{AnswerView, ApprovalView, AuthorityView, OfRun as _, Value};
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
@@ -20,8 +21,6 @@ use crate::parts::text::{line, name, plain};
 use crate::parts::time::{span, when_at};
 use crate::parts::{badge, json};
 use crate::shell::{Here, Page};
-use stepwell_http::Permission;
-
 use crate::who::Viewer;
 
 /// How many bytes of parameters a page reads from blobs. A Lambda function answers with 6 MB at most, and markup is longer.
@@ -57,19 +56,19 @@ pub(crate) async fn get(
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
-    let made = match asked {
-        Ok(Query(asked)) => load(&console, &viewer, &asked).await.map(|model| page(&model)),
-        Err(rejection) => Err(Trouble::BadQuery(rejection.body_text())),
-    };
+    let made = load(&console, &viewer, asked).await.map(|model| page(&model));
     console.answer(&viewer, Here::Approvals, &headers, made).await
 }
 
-async fn load(console: &Console, viewer: &Viewer, asked: &Asked) -> Result<Model, Trouble> {
+async fn load(
+    console: &Console,
+    viewer: &Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Model, Trouble> {
+    let Query(asked) = asked?;
     let now = SystemClock.now();
-    let of = |run: &stepwell_core::Checkpoint| {
-        ApprovalView::of(run, now).into_iter().filter(ApprovalView::is_open).collect()
-    };
-    let found = gather(&console.client, viewer, &STATUSES, &asked.after, of).await?;
+    let of = |run: &Checkpoint| ApprovalView::of(run, now).into_iter().filter(ApprovalView::is_open).collect();
+    let found = gather(&console.client, viewer, &ApprovalView::STATUSES, &asked.after, of).await?;
     let (mut items, mut left) = (Vec::new(), PARAMETERS_BYTES_MAX);
     for (run, mut approval) in found.items {
         approval.load_within(&console.client, &mut left).await?;
@@ -85,8 +84,6 @@ impl Item {
         Self { workflow: workflow.clone(), approval, may_answer, may_link }
     }
 }
-
-const STATUSES: [Phase; 4] = ApprovalView::STATUSES;
 
 /// The page.
 pub(crate) fn page(model: &Model) -> Page {

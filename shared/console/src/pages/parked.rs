@@ -48,14 +48,16 @@ pub(crate) async fn get(
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
-    let made = match asked {
-        Ok(Query(asked)) => load(&console, &viewer, &asked).await.map(|model| page(&model)),
-        Err(rejection) => Err(Trouble::BadQuery(rejection.body_text())),
-    };
+    let made = load(&console, &viewer, asked).await.map(|model| page(&model));
     console.answer(&viewer, Here::Parked, &headers, made).await
 }
 
-async fn load(console: &Console, viewer: &Viewer, asked: &Asked) -> Result<Model, Trouble> {
+async fn load(
+    console: &Console,
+    viewer: &Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Model, Trouble> {
+    let Query(asked) = asked?;
     let of = |run: &Checkpoint| read(run, run.progress.status.phase() == Phase::Parked).into_iter().collect();
     let found = gather(&console.client, viewer, &[Phase::Parked], &asked.after, of).await?;
     let mut parked = Vec::new();

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use stepwell_core::{Phase, RunId, Timestamp, WorkflowName};
+use stepwell_http::Permission;
 use stepwell_ports::system::SystemClock;
 use stepwell_ports::{Clock as _, ListQuery, RunSummary, StoreError};
 
@@ -17,8 +18,6 @@ use crate::parts::badge;
 use crate::parts::text::{name, plain};
 use crate::parts::time::when;
 use crate::shell::{Here, Page};
-use stepwell_http::Permission;
-
 use crate::who::Viewer;
 
 /// Runs of a page.
@@ -62,7 +61,7 @@ pub(crate) async fn get(
             Err(error) => Err(Trouble::BadQuery(format!("{error}: copy the id as it stands in a list or a log"))),
         },
         Ok(Query(asked)) => load(&console, &viewer, asked).await.map(|model| page(&model)),
-        Err(rejection) => Err(Trouble::BadQuery(rejection.body_text())),
+        Err(rejection) => Err(rejection.into()),
     };
     console.answer(&viewer, Here::Runs, &headers, made).await
 }

@@ -5,12 +5,11 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::html;
 use stepwell_core::WorkflowName;
+use stepwell_http::Permission;
 
 use crate::Console;
 use crate::parts::form::{Form, Goes, JsonField, button};
 use crate::shell::{Here, Page};
-use stepwell_http::Permission;
-
 use crate::who::Viewer;
 
 pub(crate) struct Model {

@@ -1,11 +1,14 @@
 //! Unknowns: effects that may have happened, and a person's word on how each ended.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
-use stepwell_core::{Phase, Timestamp, WorkflowName};
+use stepwell_core::{Checkpoint, Timestamp, WorkflowName};
+use stepwell_http::Permission;
 use stepwell_http::view::{OfRun as _, UnknownView};
 use stepwell_ports::Clock as _;
 use stepwell_ports::system::SystemClock;
@@ -19,8 +22,6 @@ use crate::parts::form::{Form, Goes, JsonField, button, why};
 use crate::parts::text::{line, name, plain};
 use crate::parts::time::when_at;
 use crate::shell::{Here, Page};
-use stepwell_http::Permission;
-
 use crate::who::Viewer;
 
 /// An effect as somebody sees it.
@@ -43,19 +44,20 @@ pub(crate) async fn get(
     headers: HeaderMap,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Response {
-    let made = match asked {
-        Ok(Query(asked)) => load(&console, &viewer, &asked).await.map(|model| page(&model)),
-        Err(rejection) => Err(Trouble::BadQuery(rejection.body_text())),
-    };
+    let made = load(&console, &viewer, asked).await.map(|model| page(&model));
     console.answer(&viewer, Here::Unknowns, &headers, made).await
 }
 
-async fn load(console: &Console, viewer: &Viewer, asked: &Asked) -> Result<Model, Trouble> {
-    const STATUSES: [Phase; 4] = UnknownView::STATUSES;
+async fn load(
+    console: &Console,
+    viewer: &Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Model, Trouble> {
+    let Query(asked) = asked?;
     let now = SystemClock.now();
-    let of = |run: &stepwell_core::Checkpoint| UnknownView::of(run, now);
-    let found = gather(&console.client, viewer, &STATUSES, &asked.after, of).await?;
-    let item = |(run, unknown): (std::sync::Arc<stepwell_core::Checkpoint>, UnknownView)| {
+    let of = |run: &Checkpoint| UnknownView::of(run, now);
+    let found = gather(&console.client, viewer, &UnknownView::STATUSES, &asked.after, of).await?;
+    let item = |(run, unknown): (Arc<Checkpoint>, UnknownView)| {
         let may_operate = viewer.may(Permission::Operate, &run.workflow);
         Item { workflow: run.workflow.clone(), unknown, may_operate }
     };

@@ -56,7 +56,7 @@ pub(super) struct Asked<'a> {
 
 /// The requests that a run has in its mailbox, unless it is about to end.
 pub(super) fn asked(held: &Checkpoint) -> Option<Asked<'_>> {
-    if held.cancel.is_some() || held.progress.undoing.is_some() {
+    if held.is_ending() {
         return None;
     }
     held.mailbox.pauses().next().map(|first| Asked { first, held })
@@ -74,7 +74,7 @@ impl Asked<'_> {
 
     /// All of them: they are carried out together.
     pub(super) fn letters(&self) -> Vec<SignalId> {
-        self.held.mailbox.pauses().map(|letter| letter.id.clone()).collect()
+        self.held.mailbox.pause_ids()
     }
 }
 
@@ -83,11 +83,10 @@ impl Asked<'_> {
 /// # Errors
 /// [`PauseRefused::NotLive`].
 pub fn can_pause(current: &Checkpoint) -> Result<(), PauseRefused> {
-    let is_ending = current.cancel.is_some() || current.progress.undoing.is_some();
-    if current.progress.status.is_live() && !is_ending {
+    if current.progress.status.is_live() && !current.is_ending() {
         return Ok(());
     }
-    let phase = if is_ending { Phase::Cancelling } else { current.progress.status.phase() };
+    let phase = if current.is_ending() { Phase::Cancelling } else { current.progress.status.phase() };
     Err(PauseRefused::NotLive(phase))
 }
 

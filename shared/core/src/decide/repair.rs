@@ -100,7 +100,7 @@ pub fn check(current: &Checkpoint, at: Revision) -> Result<(), RepairRefused> {
     if progress.revision != at {
         return Err(RepairRefused::Stale { found: progress.revision, stated: at });
     }
-    if current.cancel.is_some() || progress.undoing.is_some() {
+    if current.is_ending() {
         return Err(RepairRefused::Ending);
     }
     Ok(())
@@ -213,7 +213,7 @@ pub fn retry(
     draft.record(step, EntryKind::Reopened, Duration::ZERO, More { note, ..More::default() });
     let send = draft.next_message();
     // A request to pause that came while its last step ran is answered by this.
-    let consumed = current.mailbox.pauses().map(|letter| letter.id.clone()).collect();
+    let consumed = current.mailbox.pause_ids();
     Ok((Amend { consumed, ..draft.into_amend() }, send))
 }
 

@@ -66,7 +66,7 @@ pub fn resume(current: &Checkpoint, act: &Resume, now: Timestamp) -> Result<(Ame
         | ParkReason::Paused { .. } => {}
     }
     // A request to pause that came while its step ended is answered by this.
-    amend.consumed = current.mailbox.pauses().map(|letter| letter.id.clone()).collect();
+    amend.consumed = current.mailbox.pause_ids();
     Ok((amend, send))
 }
 

@@ -8,7 +8,7 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use stepwell_core::link::{Link, Nonce, Target};
-use stepwell_core::{ApprovalId, RunId, Standing};
+use stepwell_core::{ApprovalId, RunId};
 use stepwell_engine::Client;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use crate::access::{Access, By};
 use crate::problem::Problem;
 use crate::request::{Body, OfApproval};
 use crate::schema;
-use crate::view::{ApprovalView, At, OfRun as _};
+use crate::view::{At, NoLink, to_be_linked};
 
 /// For whom, and for how long.
 #[derive(Deserialize, ToSchema)]
@@ -72,20 +72,14 @@ pub(crate) async fn make(
         return Err(no_links("no keys are set here that could sign one"));
     };
     let (checkpoint, now) = (client.get(&run).await?, access.now());
-    let approvals = &checkpoint.progress.approvals;
-    let Some(approval) = approvals.iter().find(|approval| approval.id == id) else {
-        return Err(Problem::fix("no-such-approval", format!("run {run} has no approval {id}: list those it has")));
-    };
-    if !approval.by_link {
-        return Err(no_links("the workflow does not allow it for this approval"));
-    }
-    if !approval.names(&r#for) {
-        return Err(no_links("the approval names nobody of this name as a person who decides"));
-    }
-    let open = ApprovalView::of(&checkpoint, now).iter().any(|view| view.id == id && view.is_open());
-    if !open || approval.standing(now) != Standing::Open {
-        return Err(no_links("the approval is no longer open"));
-    }
+    let approval = to_be_linked(&checkpoint, &id, &r#for, now).map_err(|why| match why {
+        NoLink::NoSuch => {
+            Problem::fix("no-such-approval", format!("run {run} has no approval {id}: list those it has"))
+        }
+        NoLink::NotAllowed => no_links("the workflow does not allow it for this approval"),
+        NoLink::NotNamed(_) => no_links("the approval names nobody of this name as a person who decides"),
+        NoLink::NotOpen(_) => no_links("the approval is no longer open"),
+    })?;
     let asked = match expires_in_seconds {
         Some(0) => return Err(Problem::fix("misfit", "`expires_in_seconds` is 0: such a link would do nothing")),
         Some(seconds) => now.plus(Duration::from_secs(seconds)),

@@ -79,6 +79,40 @@ pub struct ApprovalView {
     record: Box<Approval>,
 }
 
+/// Why no link is made by which somebody answers an approval: it would do nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum NoLink<'a> {
+    /// The run has no such approval.
+    NoSuch,
+    /// Its workflow does not allow it.
+    NotAllowed,
+    /// It names nobody of this name.
+    NotNamed(&'a Approval),
+    /// No answer is awaited.
+    NotOpen(&'a Approval),
+}
+
+/// The approval of a run, if a link by which this person answers it would do something.
+///
+/// # Errors
+/// See [`NoLink`].
+pub fn to_be_linked<'a>(
+    run: &'a Checkpoint,
+    id: &ApprovalId,
+    person: &str,
+    now: Timestamp,
+) -> Result<&'a Approval, NoLink<'a>> {
+    let approval = run.progress.approvals.iter().find(|approval| approval.id == *id).ok_or(NoLink::NoSuch)?;
+    if !approval.by_link {
+        return Err(NoLink::NotAllowed);
+    }
+    if !approval.names(person) {
+        return Err(NoLink::NotNamed(approval));
+    }
+    let is_over = run.progress.status.phase().is_ended() || run.is_ending();
+    if is_over || approval.standing(now) != Standing::Open { Err(NoLink::NotOpen(approval)) } else { Ok(approval) }
+}
+
 /// Who may decide.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -209,7 +243,7 @@ impl ApprovalView {
             replaced_by: approval.replaced_by.clone(),
             used: approval.used.as_ref().map(|used| UsedView { key: used.by.to_string(), at: At(used.at) }),
             ended: run.progress.status.phase().is_ended(),
-            ending: run.cancel.is_some() || run.progress.undoing.is_some(),
+            ending: run.is_ending(),
             record: Box::new(approval.clone()),
         }
     }

@@ -30,14 +30,16 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::schema;
 
-pub use approval::{AnswerView, AnsweredView, ApprovalView, AuthorityView, EscalationView, StandsView, UsedView};
+pub use approval::{
+    AnswerView, AnsweredView, ApprovalView, AuthorityView, EscalationView, NoLink, StandsView, UsedView, to_be_linked,
+};
 pub use budget::{BudgetView, CounterView};
 pub use contents::{CONTENT_BYTES_MAX, CONTENTS_MAX, Content, ContentView, Contents, ContentsView};
 pub use effect::{EffectView, OutcomeView};
 pub(crate) use history::HistoryView;
 pub use history::{EffectLineView, EntryView};
 pub use list::{PageView, SummaryView};
-pub use of_run::{OfRun, of_each};
+pub use of_run::{OfRun, RUNS_AT_ONCE, RunsFrom, load_each, of_each};
 pub use pretty::pretty;
 pub use repaired::{DiscardedView, EditedView, MovedView, PauseView, StateView};
 pub use resumed::{AllowedView, ResumeView};

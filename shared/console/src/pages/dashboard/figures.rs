@@ -7,9 +7,9 @@ use stepwell_core::decide::DueRun;
 use stepwell_core::{Checkpoint, Phase, Status, Timestamp, Usage, WorkflowName};
 use stepwell_engine::{Client, ClientError};
 use stepwell_http::Permission;
+use stepwell_http::view::load_each;
 use stepwell_ports::{ListQuery, Page, RunSummary};
 
-use crate::gather;
 use crate::shell::Count;
 use crate::who::Viewer;
 
@@ -93,8 +93,8 @@ impl Sample {
         let newest = client.list(&of(None, NEWEST)).await?;
         let [parked, failed] = WANTS.map(|phase| of(Some(phase), WANTING));
         let (parked, failed) = try_join(client.list(&parked), client.list(&failed)).await?;
-        let runs: Vec<_> = newest.items.iter().take(LOADED).map(|run| &run.run).collect();
-        let loaded = gather::load_all(client, &runs).await?.iter().map(Looked::of).collect();
+        let runs = newest.items.iter().take(LOADED).map(|run| &run.run);
+        let loaded = load_each(client, runs).await?.iter().map(Looked::of).collect();
         Ok(Self { at: now, newest, wanting: [parked, failed], loaded, due: client.due(OVERDUE).await? })
     }
 

@@ -82,7 +82,7 @@ pub(crate) async fn get(
     let made = match (run, asked) {
         (Ok(Path(run)), Ok(Query(asked))) => load(&console, &viewer, &run, &asked).await.map(|model| page(&model)),
         (Err(_), _) => Err(Trouble::NoSuchPage),
-        (_, Err(rejection)) => Err(Trouble::BadQuery(rejection.body_text())),
+        (_, Err(rejection)) => Err(rejection.into()),
     };
     console.answer(&viewer, Here::Runs, &headers, made).await
 }
@@ -110,7 +110,7 @@ async fn load(console: &Console, viewer: &Viewer, run: &str, asked: &Asked) -> R
     let may_operate = subject.may.operate;
     let item = |unknown| unknowns::Item { workflow: checkpoint.workflow.clone(), unknown, may_operate };
     let unknowns = UnknownView::of(&checkpoint, now).into_iter().map(item).collect();
-    let history = client.history_before(&run, before, ENTRIES).await?;
+    let history = client.history_of(&checkpoint, before, ENTRIES).await?;
     let is_newest = before.is_none_or(|before| before > checkpoint.progress.revision);
     let (then, is_asked) = (then(console, &checkpoint, at).await?, at.is_some());
     let contents = match &then {
@@ -138,7 +138,7 @@ async fn then(console: &Console, run: &Checkpoint, at: Option<Revision>) -> Resu
         Payload::Blob(blob) => blob.size <= VALUE_BYTES_MAX,
     };
     let Some(revision) = at.or_else(|| is_small.then_some(run.progress.revision)) else { return Ok(None) };
-    match console.client.state_at(&run.run, revision).await {
+    match console.client.state_of(run, revision).await {
         Ok(state) => Ok(Some(Then::Is(state))),
         Err(error) if error.code() == "not-kept" => Ok(Some(Then::NotThere { at: revision, why: error.to_string() })),
         // Nobody has asked: the rest is shown all the same.
@@ -149,7 +149,7 @@ async fn then(console: &Console, run: &Checkpoint, at: Option<Revision>) -> Resu
 
 /// What acts need to know of a run.
 pub(crate) async fn subject(console: &Console, viewer: &Viewer, run: &Checkpoint) -> Subject {
-    let is_ending = run.cancel.is_some() || run.progress.undoing.is_some();
+    let is_ending = run.is_ending();
     let signals = match &run.progress.status {
         Status::Waiting(wait) => wait.on.iter().map(ToString::to_string).collect(),
         Status::Created
