@@ -78,6 +78,14 @@ export STEPWELL_BROWSER_TOOLS ?= $(BROWSER_TOOLS)
 NEEDS_BROWSER_TOOLS := $(if $(filter $(BROWSER_TOOLS),$(STEPWELL_BROWSER_TOOLS)),$(BROWSER_TOOLS)/installed)
 export STEPWELL_CHROMIUM ?= /usr/bin/chromium
 
+# What changes the product's code, to see whether a test notices.
+MUTANTS_VERSION := 27.1.0
+MUTANTS := $(abspath $(TARGET)/tools/cargo-mutants-$(MUTANTS_VERSION))/bin/cargo-mutants
+
+# How long the suites with `-long` in their names go on.
+MINUTES ?= 30
+SEED ?=
+
 # What functions are built for, and more parameters of the stack: `make deploy STAGE=dev PARAMS="RunnerMemory=512"`.
 ARCH ?= x86_64
 RUST_ARCH = $(or $(and $(filter x86_64,$(ARCH)),x86_64),$(and $(filter arm64,$(ARCH)),aarch64),$(error ARCH is x86_64 or arm64, not $(ARCH)))
@@ -88,7 +96,7 @@ STACK = stepwell-$(or $(STAGE),$(error say which stage: make $@ STAGE=dev))
 
 # Targets share one build folder: side by side they would only wait for each other and mix their output.
 .NOTPARALLEL:
-.PHONY: help run crash dev test test-aws test-api test-console e2e aws-tools aws-up aws-down lint verify fix deny chaos bench docs clean build deploy outputs logs undeploy watch template
+.PHONY: help run crash dev test model sim sim-long chaos chaos-long chaos-aws fuzz fuzz-long mutants proof test-aws test-api test-console e2e aws-tools aws-up aws-down lint verify fix deny bench docs clean build deploy outputs logs undeploy watch template
 
 help: ## List every target (this text)
 	@if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then on=$$'\e[36m' off=$$'\e[0m'; else on= off=; fi; \
@@ -112,9 +120,49 @@ test: ## Everyday tests and the examples in the docs; the last line counts them
 	@$(SAY) "running every test but the chaos and the AWS suites, and the examples in the docs"
 	@$(SUITE) test -- cargo test --workspace --exclude stepwell-chaos $(AWS_CRATES:%=--exclude %) --no-fail-fast $(LOCKED) $(ARGS)
 
-chaos: ## Real processes, really killed, until every run has ended well
+# Optimised: it searches millions of states, and builds little for it.
+model: ## Every reachable state of small worlds, over the protocol's own functions (ARGS=--long: larger ones)
+	@$(SAY) "searching every state that the protocol can reach in small worlds"
+	@$(RUN) --profile bench -p stepwell-model -- $(ARGS)
+
+sim: ## The engine in a world that fails in every way, 10,000 seeds of it (SEED=… tells the story of one)
+	@$(SAY) "simulating: everything that goes wrong follows from a seed"
+	@$(RUN) -p stepwell-simulation -- $(if $(SEED),--seed $(SEED) --trace) $(ARGS)
+
+sim-long: ## The same for MINUTES=30 or as long as you say, optimised, from a seed that no run before had
+	@$(SAY) "building with optimisation, and simulating for $(MINUTES) minutes"
+	@$(RUN) --profile bench -p stepwell-simulation -- --minutes $(MINUTES) --from $$(date +%s)000000 $(ARGS)
+
+chaos: ## Real processes, killed, frozen and cut off, until every run has ended well
 	@$(SAY) "running the chaos suite: it kills the processes it starts"
 	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
+
+chaos-long: ## Ten times as many runs and faults of its long story (STEPWELL_CHAOS_RUNS=…, STEPWELL_CHAOS_FAULTS=…, STEPWELL_CHAOS_SEED=…)
+	@$(SAY) "running the long story of the chaos suite: it kills the processes it starts"
+	@STEPWELL_CHAOS_RUNS=$${STEPWELL_CHAOS_RUNS:-10000} STEPWELL_CHAOS_FAULTS=$${STEPWELL_CHAOS_FAULTS:-3200} \
+		$(SUITE) chaos-long -- cargo test -p stepwell-chaos --test story --no-fail-fast $(LOCKED) $(ARGS)
+
+# Named with the AWS suites' packages, so that the AWS SDK is built with the same features, and once.
+chaos-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_$(LOCAL_AWS)))) ## That story on emulated AWS (LOCAL_AWS=ministack|localstack)
+	@$(SAY) "running the chaos suite on emulated AWS (first time: the AWS SDK is built, some minutes)"
+	@$(SUITE) chaos-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS) -p stepwell-chaos --features stepwell-chaos/aws \
+		--test aws --no-fail-fast $(LOCKED) $(ARGS)
+
+fuzz: ## Made-up bytes for what reads stored and foreign data: a few seconds each
+	@$(SAY) "building the fuzz targets with coverage, and fuzzing each for a few seconds"
+	@$(RUN) -p stepwell-fuzz -- $(ARGS)
+
+fuzz-long: ## The same for MINUTES=30 in all, or as long as you say
+	@$(RUN) -p stepwell-fuzz -- --minutes $(MINUTES) $(ARGS)
+
+# Hours for all of them: name files, or a shard of them, such as ARGS="-f shared/core/src/write.rs" or ARGS="--shard 3/50".
+mutants: | $(MUTANTS) ## Change the product's code a line at a time: which change does no test notice? (ARGS="-f FILE")
+	@$(SAY) "testing mutants of core and engine; target/mutants.out has the list"
+	@$(RUN) -p stepwell-proof --bin mutants -- $(MUTANTS) $(ARGS)
+
+proof: ## Which suite notices which broken engine: the table in shared/PROOF.md, made anew (ARGS=--write puts it there)
+	@$(SAY) "breaking the engine on purpose, once for each promise"
+	@$(RUN) -p stepwell-proof --bin stepwell-proof -- $(ARGS)
 
 # Two of the suites run on both emulators.
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
@@ -233,6 +281,10 @@ $(PROGRAM):
 $(DENY_BUILT):
 	@$(SAY) "building cargo-deny $(DENY_VERSION) into $(TARGET)/tools (once: about a minute)"
 	@CARGO_PROFILE_DEV_DEBUG=0 cargo install -q cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TARGET)/tools
+
+$(MUTANTS):
+	@$(SAY) "building cargo-mutants $(MUTANTS_VERSION) into $(TARGET)/tools (once: some minutes)"
+	@CARGO_PROFILE_DEV_DEBUG=0 cargo install -q cargo-mutants --version $(MUTANTS_VERSION) --locked --debug --root $(abspath $(@D)/..)
 
 $(DYNOXIDE_BUILT):
 	@$(SAY) "building dynoxide $(DYNOXIDE_VERSION), which plays DynamoDB, into $(TARGET)/tools (once: some minutes)"

@@ -1,6 +1,7 @@
 //! The arguments of the program.
 
 mod approval;
+mod crash_test;
 mod dev;
 mod repair;
 
@@ -16,6 +17,7 @@ use stepwell_core::{EffectKey, Phase, RunId, SignalId, SignalName, Timestamp, Wo
 use stepwell_samples::Outside;
 
 pub(crate) use self::approval::{Answer, Approvals, Approve, LetStand, Reject};
+pub(crate) use self::crash_test::CrashTest;
 pub(crate) use self::dev::Dev;
 pub(crate) use self::repair::{Because, Discard, Edit, Link, MoveTo, Pause, Retry, StateOf, Stated};
 use crate::program;
@@ -23,11 +25,12 @@ use crate::workflows::Workflows;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
-  1  the run (start --wait) or the demo ended badly, or the command was stopped
+  1  the run (start --wait) or the demo ended badly, a crash test found a surprise, or the command was stopped
   2  the arguments are wrong
   3  the request is refused: change it
   4  not now: try again later
   5  a person has to look: the run is parked, stored data is damaged, or doctor found a failure
+  6  the audit has found a run that breaks an invariant
 
 Data goes to stdout, words to stderr. With --json an error is on stdout too:
   {\"error\": {\"code\": …, \"message\": …, \"remedy\": \"fix-the-input\" | \"retry\" | \"call-a-person\"}}";
@@ -75,10 +78,11 @@ impl Cli {
                 .fold(command, |command, url| command.mut_arg(url, |url| url.hide(true)))
         };
         command
-            .after_help(EXIT_CODES.replace(" or the demo", ""))
+            .after_help(EXIT_CODES.replace(" or the demo", "").replace(", a crash test found a surprise", ""))
             .mut_arg("data", |data| data.help("Folder that holds the runs [default: .stepwell]"))
             .mut_subcommand("demo", |demo| demo.hide(true))
             .mut_subcommand("outside", |outside| outside.hide(true))
+            .mut_subcommand("crash-test", |test| test.hide(true))
             .mut_subcommand("dev", |dev| {
                 dev.mut_arg("no_demo", |demo| demo.hide(true)).mut_arg("roles", |role| {
                     role.help("A role that they have; give it again for each role [default: admin]")
@@ -157,8 +161,19 @@ pub(crate) enum Command {
     DeadLetters(DeadLetters),
     /// Look whether runs can be worked on here, and say what to mend
     Doctor,
+    /// Hold every run against the invariants that it is promised, and say what is wrong
+    ///
+    /// Reads each run with its history, its logs and every blob that it refers to, and changes nothing; workers may go on meanwhile.
+    /// Ends with 6 when something is wrong: let it run each night. Nothing that a run knows is shown
+    Audit(Audit),
     /// List the workflows that this program knows
     Workflows,
+    /// Find out how often a workflow calls its outside when things go wrong, and print the table
+    ///
+    /// Its run is played in memory without faults, then again in a world of its own for each call that its worker makes: the worker
+    /// dies there, before and after it, the reply is lost, the call is throttled, the worker stalls; and each message comes twice. No
+    /// folder of runs is touched, and each world has an outside of its own
+    CrashTest(CrashTest),
     /// Serve the vendors' pages, the mail API and the shop with its carrier that the samples call, until told to stop
     Outside(OutsidePorts),
 }
@@ -294,6 +309,17 @@ pub(crate) struct Unknowns {
     /// Look at no more runs than this
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_least_one, conflicts_with = "run")]
     pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// Only runs of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workflow: Option<WorkflowName>,
+    /// How long a run may have something to do and no worker, once a sweep should have found it. A sweep reminds a worker of a run
+    /// once in 15 minutes at least, so less than 20 gives alarms for nothing
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
+    pub(crate) grace: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -470,7 +496,14 @@ mod tests {
             text
         };
         let (samples, own) = (help(&Workflows::Samples), help(&Workflows::Own(Registry::new())));
-        for word in ["Show a run from start to end", "Serve the vendors' pages", "--vendors-url", "--mail-url"] {
+        let words = [
+            "Show a run from start to end",
+            "Serve the vendors' pages",
+            "Find out how often",
+            "--vendors-url",
+            "--mail-url",
+        ];
+        for word in words {
             assert!(samples.contains(word) && !own.contains(word), "{word}: {own}");
         }
         assert!(!own.contains("demo"), "{own}");

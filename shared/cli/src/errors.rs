@@ -11,6 +11,7 @@ use stepwell_local::OpenError;
 use stepwell_ports::QueueError;
 use stepwell_samples::client::SetupError;
 use stepwell_samples::outside::WorldError;
+use stepwell_testing::CrashTestError;
 
 use crate::program;
 
@@ -23,6 +24,8 @@ pub(crate) enum Exit {
     FixTheInput = 3,
     Retry = 4,
     CallAPerson = 5,
+    /// An audit has found a run that breaks an invariant.
+    Broken = 6,
 }
 
 impl From<Exit> for ExitCode {
@@ -80,6 +83,13 @@ pub(crate) enum CliError {
     NotHere(&'static str),
     #[error("`{0}` plays on this machine alone; leave --aws out")]
     OnlyHere(&'static str),
+    #[error(transparent)]
+    CrashTest(#[from] CrashTestError),
+    #[error(
+        "crash-test calls all that a workflow calls, hundreds of times, so it tests the samples alone; test your own workflow with \
+         `stepwell_testing::crash_everywhere`, on an outside that you make for each world"
+    )]
+    CrashesOwn,
     #[error("no link can be made: {0}")]
     NoLinks(String),
     #[error("dead letters cannot be shown: {0}")]
@@ -117,7 +127,8 @@ impl CliError {
             Self::Output(_) => "output",
             Self::StoppedAtOnce | Self::Interrupted => "stopped",
             Self::Demo(_) => "demo",
-            Self::NotHere(_) => "not-here",
+            Self::CrashTest(_) => "crash-test",
+            Self::NotHere(_) | Self::CrashesOwn => "not-here",
             Self::OnlyHere(_) => "only-here",
             Self::NoLinks(_) => "no-links",
             Self::NoLetters(_) => "no-letters",
@@ -136,6 +147,8 @@ impl CliError {
             | Self::NotJson { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. }
+            | Self::CrashTest(_)
+            | Self::CrashesOwn
             | Self::NotHere(_)
             | Self::OnlyHere(_)
             | Self::NoLinks(_)

@@ -12,6 +12,8 @@ pub(crate) fn start(cli: &Cli) {
         Command::Worker(_) | Command::Outside(_) => "info",
         // It says what it does in words; that it is ready is for programs.
         Command::Dev(_) => "warn,stepwell_cli=info",
+        // What goes wrong does so on purpose.
+        Command::CrashTest(_) => "off",
         Command::Demo(_)
         | Command::Start(_)
         | Command::List(_)
@@ -34,6 +36,7 @@ pub(crate) fn start(cli: &Cli) {
         | Command::Doctor
         | Command::Unknowns(_)
         | Command::Resolve(_)
+        | Command::Audit(_)
         | Command::Workflows => "warn",
     };
     // Credentials are looked for in many places, and each that has none says so at length. `doctor` says it in one line.
@@ -41,6 +44,8 @@ pub(crate) fn start(cli: &Cli) {
     let filter = EnvFilter::try_from_env("STEPWELL_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let colours = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours);
+    // Where a line cannot be written (its disk is full), saying so on the same stderr would panic, in the middle of a turn.
+    let logs = logs.log_internal_errors(false);
     if cli.json {
         logs.json().init();
     } else {

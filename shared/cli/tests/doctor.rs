@@ -1,4 +1,4 @@
-//! `stepwell doctor` on a folder.
+//! `stepwell doctor` and `stepwell audit` on a folder.
 
 #![allow(clippy::unwrap_used, reason = "a surprise in a test should stop it")]
 
@@ -6,12 +6,13 @@ mod common;
 
 use std::fs;
 
-use common::{Stepwell, names};
+use common::{Stepwell, names, with_local};
 use serde_json::{Value, json};
-use stepwell_core::{Message, RunId, Ticket};
+use stepwell_core::write::{Start, Write, WriteRequest};
+use stepwell_core::{Digest, Json, Message, Payload, RunId, Ticket, WorkflowName, WriteId};
 use stepwell_local::{Local, Options};
-use stepwell_ports::Envelope;
 use stepwell_ports::system::SystemClock;
+use stepwell_ports::{Clock as _, Envelope};
 
 const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
 
@@ -89,4 +90,89 @@ fn a_folder_that_takes_no_blob_fails() {
     std::os::unix::fs::symlink("/proc", &blobs).unwrap();
     let ran = stepwell.run(&["doctor", "--json"]);
     assert_eq!((ran.code, status(&ran.json(), "disk")), (Some(5), vec![json!("fail")]), "{ran:?}");
+}
+
+#[test]
+fn an_audit_of_runs_that_are_well_gives_their_figures() {
+    let stepwell = Stepwell::new();
+    stepwell.run(&["audit"]).failed(3, &["no runs in the folder"]);
+    stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
+    let worker = stepwell.worker(&[]);
+    let ended = stepwell.start(&["hello", "--input", r#"{"name": "Grace"}"#]);
+    stepwell.wait_for(&ended, "completed");
+    worker.signal("TERM");
+    worker.end();
+    let ran = stepwell.run(&["audit"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.stdout.starts_with("2 runs, ") && ran.stdout.ends_with("nothing is wrong\n"), "{ran:?}");
+    let report = stepwell.json(&["audit", "--workflow", "brief", "--grace", "1h"]);
+    let none = json!({"runs": 0, "live": 0, "wake": {}, "unknowns": 0, "blobs": 0, "found": 0, "findings": []});
+    assert_eq!(report, none);
+    stepwell.run(&["audit", "--grace", "soon"]).failed(2, &["give a time such as"]);
+}
+
+#[test]
+fn an_audit_finds_a_blob_that_somebody_has_deleted_or_altered() {
+    let stepwell = Stepwell::new();
+    let long = "x".repeat(10_000);
+    let run = stepwell.start(&["hello", "--input", &json!({ "name": long }).to_string()]);
+    assert_eq!(stepwell.json(&["audit"])["blobs"], json!(1));
+    let dir = stepwell.data().join("blobs").join(&run);
+    let blob = dir.join(&names(&dir)[0]);
+    fs::write(&blob, "short").unwrap();
+    let ran = stepwell.run(&["audit", "--json"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    let finding = &ran.json()["findings"][0];
+    assert_eq!(
+        (&finding["run"], &finding["code"], &finding["invariant"]),
+        (&json!(run), &json!("altered-blob"), &json!(9))
+    );
+    assert!(finding["remedy"].as_str().unwrap().contains("restore"), "{finding}");
+    fs::remove_file(&blob).unwrap();
+    let ran = stepwell.run(&["audit"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(
+        ran.stdout.contains("missing-blob") && ran.stdout.contains("-> ") && ran.stdout.ends_with("1 finding\n"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn an_audit_names_a_run_that_is_damaged_and_shows_nothing_of_it() {
+    let stepwell = Stepwell::new();
+    let run = stepwell.start(&["hello", "--input", r#"{"name": "Grace"}"#]);
+    stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
+    let database = stepwell.data().join("stepwell.db");
+    let mut content = fs::read(&database).unwrap();
+    let at = content.windows(5).rposition(|bytes| bytes == b"Grace").unwrap();
+    content[at] = b'T';
+    fs::write(&database, &content).unwrap();
+    let ran = stepwell.run(&["audit"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(ran.stdout.contains("unreadable") && ran.stdout.contains(&run), "{ran:?}");
+    assert!(ran.stdout.contains("2 runs, 1 not ended") && !ran.stdout.contains("Trace"), "{ran:?}");
+}
+
+#[test]
+fn an_audit_finds_a_run_that_everybody_has_forgotten() {
+    let stepwell = Stepwell::new();
+    with_local(&stepwell, async |local| {
+        let input = Payload::Inline(Json::of(&json!({"name": "Ada"})).unwrap());
+        let start = Start {
+            workflow: WorkflowName::new("hello").unwrap(),
+            version: 1,
+            input,
+            input_digest: Digest::of(b"x"),
+            step_limit: 9,
+        };
+        let (run, write) = (RunId::new("forgotten").unwrap(), Write::Start(Box::new(start)));
+        let now = stepwell_core::Timestamp(SystemClock.now().0 - 2 * 3_600_000);
+        local.store().write(&WriteRequest { run, id: WriteId(1), now, write }).await.unwrap();
+    });
+    let ran = stepwell.run(&["audit", "--json"]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    let report = ran.json();
+    assert_eq!((&report["findings"][0]["code"], &report["found"]), (&json!("forgotten"), &json!(1)));
+    assert_eq!(report["wake"], json!({"message": 1}));
+    assert_eq!(stepwell.json(&["audit", "--grace", "2h"])["found"], json!(0));
 }

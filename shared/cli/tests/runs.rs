@@ -7,9 +7,10 @@ mod common;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _, pipe};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Service, Stepwell, at, finish, park, with_local};
+use common::{Running, Service, Stepwell, at, finish, park, with_local};
 use serde_json::{Value, json};
 use stepwell_core::{Digest, Json, Message, ParkReason, RunId, Ticket};
 use stepwell_ports::Envelope;
@@ -326,4 +327,19 @@ impl Outside {
 /// Parks a run, as the engine does when something that it refers to is missing; its first log has these entries.
 fn park_without_page(stepwell: &Stepwell, run: &str, entries: Vec<Json>) {
     park(stepwell, run, ParkReason::Data { what: "a page is missing".into() }, Vec::new(), entries);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_whose_log_cannot_be_written_works_all_the_same() {
+    let stepwell = Stepwell::new();
+    let run = stepwell.start(&["hello", "--input", ADA]);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    // A turn that is broken off is made up for when its lease is over: so late that this would not wait for it.
+    let mut worker = stepwell.command(&["worker", "--stop-with-stdin", "--lease", "10m"]);
+    worker.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(full);
+    let mut worker = Running(worker.spawn().unwrap());
+    stepwell.wait_for(&run, "completed");
+    drop(worker.0.stdin.take());
+    assert_eq!(worker.wait().code(), Some(0));
 }

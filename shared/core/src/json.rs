@@ -164,8 +164,17 @@ impl BlobRef {
     /// stores them once, and a step that runs again after a crash overwrites its own orphan.
     pub fn of(run: &crate::RunId, bytes: &[u8]) -> Self {
         let sha256 = Digest::of(bytes);
-        Self { key: alloc::format!("{run}/{sha256}"), size: bytes.len() as u64, sha256 }
+        Self { key: key_of(run, &sha256), size: bytes.len() as u64, sha256 }
     }
+
+    /// Whether it is a reference that this run gets. A value can hold what others have sent, and that can look like one.
+    pub fn is_of(&self, run: &crate::RunId) -> bool {
+        self.key == key_of(run, &self.sha256)
+    }
+}
+
+fn key_of(run: &crate::RunId, sha256: &Digest) -> String {
+    alloc::format!("{run}/{sha256}")
 }
 
 /// A value in the checkpoint, or the reference to where it lies.

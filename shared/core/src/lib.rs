@@ -22,6 +22,7 @@
 extern crate alloc;
 
 pub mod approval;
+pub mod audit;
 pub mod budget;
 pub mod checkpoint;
 pub mod decide;
@@ -35,6 +36,7 @@ pub mod link;
 pub mod mailbox;
 pub mod message;
 pub mod policy;
+pub mod reference;
 pub mod status;
 pub mod stored;
 pub mod time;
@@ -52,6 +54,7 @@ pub use json::{BlobRef, Digest, Json, Payload};
 pub use mailbox::{Letter, Mailbox};
 pub use message::Message;
 pub use policy::RetryPolicy;
+pub use reference::Reference;
 pub use status::{Certificate, Failure, FailureKind, ParkReason, Phase, Status, Wait};
 pub use time::Timestamp;
 pub use undo::{Cause, CertifiedEffect, Undo, Undoing};

@@ -89,11 +89,6 @@ impl Mailbox {
         self.letters.len() < MAILBOX_LETTERS_MAX && bytes + payload.weight() <= MAILBOX_BYTES_MAX
     }
 
-    /// The oldest letter of this name.
-    pub fn first(&self, name: &SignalName) -> Option<&Letter> {
-        self.letters.iter().find(|letter| letter.name == *name)
-    }
-
     /// Whether any letter has one of these names.
     pub fn holds_any(&self, names: &[SignalName]) -> bool {
         self.letters.iter().any(|letter| names.contains(&letter.name))

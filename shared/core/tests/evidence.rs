@@ -9,7 +9,7 @@ use make::{
     unknown, with_cancel,
 };
 use stepwell_core::decide::{StepEnd, StepOutcome, Then, Turn, commit, turn};
-use stepwell_core::mailbox::EVIDENCE;
+use stepwell_core::mailbox::{EVIDENCE, take_evidence};
 use stepwell_core::write::Write;
 use stepwell_core::{
     Budget, Checkpoint, Class, EffectKey, EffectRecord, Json, Letter, Payload, Phase, RetryPolicy, Scope, Visit,
@@ -147,4 +147,16 @@ fn evidence_of_a_call_without_a_record_counts_in_a_cancelled_run() {
     let in_ledger = with_cancel(&hears(&then(&at_work(), goto(), vec![mail.clone()]), &mail));
     let ended = committed(&in_ledger, at(9), turned(&in_ledger, at(9)).commit);
     assert_eq!(certificate(&ended).confirmed, 1);
+}
+
+/// Two workers may have heard different things, one of them of a call that was made again since.
+#[test]
+fn evidence_does_not_change_what_is_settled() {
+    let settled = succeeded("mail");
+    let told = EffectRecord { outcome: done(), attempts: 7, ..settled.clone() };
+    assert_ne!(settled, told);
+    let letters = hears(&at_work(), &told).mailbox.letters;
+    let mut journal = vec![settled.clone()];
+    let read = take_evidence(&letters, &mut journal, &[], |_| true);
+    assert_eq!((journal, read.len()), (vec![settled], 1), "it is read, and changes nothing");
 }

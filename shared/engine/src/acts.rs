@@ -30,7 +30,9 @@ impl Client {
         let current = self.get(run).await?;
         let (amend, send) = match decide::resume(&current, act, self.ports.clock.now()) {
             Ok(decided) => decided,
-            Err(ResumeRefused::NotParked(phase)) => return Err(ClientError::NotParked { run: run.clone(), phase }),
+            Err(ResumeRefused::NotParked(phase)) => {
+                return Err(self.wake_refused(&current, ClientError::NotParked { run: run.clone(), phase }).await);
+            }
             Err(ResumeRefused::Illegal(illegal)) => return Err(illegal.into()),
         };
         self.amend(run, amend, Some(send), "resumption").await
@@ -63,7 +65,9 @@ impl Client {
                 return Err(ClientError::Ended { run: run.clone(), phase, what: "resolution" });
             }
             Err(ResolveRefused::Illegal(illegal)) => return Err(illegal.into()),
-            Err(ResolveRefused::NotOpen(key)) => return Err(ClientError::NotOpen { run: run.clone(), key }),
+            Err(ResolveRefused::NotOpen(key)) => {
+                return Err(self.wake_refused(&current, ClientError::NotOpen { run: run.clone(), key }).await);
+            }
             Err(ResolveRefused::OnItsWay { key, until }) => {
                 return Err(ClientError::OnItsWay { run: run.clone(), key, until });
             }
@@ -97,7 +101,7 @@ impl Client {
             };
             match carry_out(&self.ports, run, Write::Amend(amend)).await {
                 Carried::Applied(after) => {
-                    self.send_or_wake(&after, send).await?;
+                    self.send_or_see_to(&after, send).await?;
                     return Ok(ApproveAnswer { new: true });
                 }
                 // A worker holds the run for now; the answer is not lost for that.
@@ -122,7 +126,9 @@ impl Client {
         let current = self.get(run).await?;
         match decide::let_stand(&current, act, self.ports.clock.now()) {
             Ok((amend, send)) => self.amend(run, amend, send, "word").await,
-            Err(LetStandRefused::NotUndoing(phase)) => Err(ClientError::NotUndoing { run: run.clone(), phase }),
+            Err(LetStandRefused::NotUndoing(phase)) => {
+                Err(self.wake_refused(&current, ClientError::NotUndoing { run: run.clone(), phase }).await)
+            }
             Err(LetStandRefused::Illegal(illegal)) => Err(illegal.into()),
         }
     }
@@ -135,18 +141,18 @@ impl Client {
         what: &'static str,
     ) -> Result<(), ClientError> {
         match carry_out(&self.ports, run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(after) => self.send_or_wake(&after, send).await,
+            Carried::Applied(after) => self.send_or_see_to(&after, send).await,
             Carried::Refused(Refusal::Revision | Refusal::Leased, _) => Err(ClientError::MovedOn(run.clone())),
             Carried::Refused(refusal, current) => Err(refused(run.clone(), refusal, current.as_deref(), what)),
             Carried::Failed(error) => Err(error.into()),
         }
     }
 
-    /// What came in between may be a signal whose sender has died before it sent the message.
-    async fn send_or_wake(&self, after: &Checkpoint, send: Option<Send>) -> Result<(), ClientError> {
+    /// What came in between may be a signal whose sender has died before it sent the message, or a cancellation.
+    async fn send_or_see_to(&self, after: &Checkpoint, send: Option<Send>) -> Result<(), ClientError> {
         match send {
             Some(send) => self.send(&after.run, send.ticket).await,
-            None => self.wake(after).await,
+            None => self.see_to(after).await,
         }
     }
 }

@@ -74,6 +74,9 @@ pub struct CancelAnswer {
     pub new: bool,
 }
 
+/// How often a run is looked at anew when others write to it at the same moment.
+const SEE_TO_TRIES: u32 = 20;
+
 impl Client {
     /// A client for these workflows.
     pub fn new(ports: Ports, registry: Arc<Registry>) -> Self {
@@ -197,8 +200,7 @@ impl Client {
         let request = CancelRequest { by: by.to_owned(), why, at: self.ports.clock.now() };
         match carry_out(&self.ports, run, Write::Cancel(request.clone())).await {
             Carried::Applied(after) => {
-                self.end_parked(&after).await?;
-                self.wake(&after).await?;
+                self.see_to(&after).await?;
                 let stands = after.cancel.unwrap_or_else(|| request.clone());
                 let new = stands == request;
                 Ok(CancelAnswer { request: stands, new })
@@ -210,19 +212,28 @@ impl Client {
         }
     }
 
-    /// No worker touches a parked run, so its cancellation is written here. If it was resumed meanwhile, its next turn ends it.
-    async fn end_parked(&self, cancelled: &Checkpoint) -> Result<(), ClientError> {
-        let Some((amend, send)) = decide::cancel_parked(cancelled, self.ports.clock.now())? else {
-            return Ok(());
-        };
-        match carry_out(&self.ports, &cancelled.run, Write::Amend(Box::new(amend))).await {
-            Carried::Applied(_) => match send {
-                Some(send) => self.send(&cancelled.run, send.ticket).await,
-                None => Ok(()),
-            },
-            Carried::Refused(..) => Ok(()),
-            Carried::Failed(error) => Err(error.into()),
+    /// What a run needs that somebody has just written to: no worker touches a parked one, so where its end was asked for, that is
+    /// written here. Any other one is woken.
+    pub(crate) async fn see_to(&self, written: &Checkpoint) -> Result<(), ClientError> {
+        let mut current = written.clone();
+        // Where somebody comes in between, it is looked at again: they may have died before they sent the message, or have parked it.
+        for _ in 0..SEE_TO_TRIES {
+            let Some((amend, send)) = decide::cancel_parked(&current, self.ports.clock.now())? else {
+                return self.wake(&current).await;
+            };
+            match carry_out(&self.ports, &current.run, Write::Amend(Box::new(amend))).await {
+                Carried::Applied(_) => {
+                    return match send {
+                        Some(send) => self.send(&current.run, send.ticket).await,
+                        None => Ok(()),
+                    };
+                }
+                Carried::Refused(_, Some(now)) => current = *now,
+                Carried::Refused(_, None) => return Ok(()),
+                Carried::Failed(error) => return Err(error.into()),
+            }
         }
+        Err(ClientError::MovedOn(current.run))
     }
 
     pub(crate) fn hosted(&self, workflow: &WorkflowName) -> Result<&Arc<dyn HostedWorkflow>, ClientError> {
@@ -241,6 +252,15 @@ impl Client {
             Some(send) => self.send(&after.run, send.ticket).await,
             None => Ok(()),
         }
+    }
+
+    /// An act is refused, since it was done before or the run has moved on: whoever did that may have died before it sent the message.
+    /// Where no message can be sent now, either, the sweeper wakes the run: the refusal stays what it is.
+    pub(crate) async fn wake_refused(&self, current: &Checkpoint, why: ClientError) -> ClientError {
+        if let Err(error) = self.wake(current).await {
+            tracing::warn!(run = %current.run, %error, "a run is not woken");
+        }
+        why
     }
 
     pub(crate) async fn send(&self, run: &RunId, ticket: Ticket) -> Result<(), ClientError> {

@@ -2,7 +2,7 @@
 //!
 //! **What lives here:** the one loop that moves a run ([`Engine::turn`]): acquire, run steps, commit, hand off; what
 //! surrounds it: the [`Worker`] that takes messages off a queue, the sweep, the look at dead letters, and the [`Client`]
-//! through which runs are started, watched and spoken to.
+//! through which runs are started, watched, spoken to and audited.
 //!
 //! **What must not live here:** decisions about a run (they are `stepwell_core::decide`, pure), and anything that knows which
 //! store, queue or cloud is behind the ports.
@@ -21,6 +21,7 @@
 
 mod acts;
 mod attempt;
+mod audit;
 mod client;
 mod commit;
 mod dead_letter;
@@ -37,6 +38,7 @@ mod sweep;
 mod worker;
 
 pub use acts::ApproveAnswer;
+pub use audit::{AuditPage, AuditQuery, Found};
 pub use client::{CancelAnswer, Client, SignalAnswer, SignalRequest, StartRequest, Started};
 pub use dead_letter::LetterAck;
 pub use engine::{Ack, Engine, Settings, StopFlag, TurnTime};

@@ -5,14 +5,13 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use json_patch::{Patch, PatchOperation};
-use serde::Deserialize as _;
 use serde_json::Value;
 use stepwell::host::{HostedWorkflow, PlaceText, PrepareError};
 use stepwell_core::decide::{self, Pause, Repair, RepairRefused, Resume};
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_core::mailbox::PAUSE;
 use stepwell_core::write::{Refusal, Write};
-use stepwell_core::{BlobRef, Checkpoint, Json, Letter, Phase, Place, Revision, RunId, SignalName};
+use stepwell_core::{Checkpoint, Json, Letter, Phase, Place, Revision, RunId, SignalName};
 
 pub(crate) use stepwell_core::decide::repair::known;
 
@@ -101,6 +100,8 @@ impl Client {
         if let Some(amend) = amend {
             match carry_out(&self.ports, &asked.run, Write::Amend(Box::new(amend))).await {
                 Carried::Applied(after) => {
+                    // Its end may have been asked for in between, by somebody who saw a run that a worker would end.
+                    self.see_to(&after).await?;
                     return Ok(PauseAnswer { new: true, phase: after.phase(self.ports.clock.now()) });
                 }
                 // A worker was faster: it finds the request at its next write.
@@ -121,8 +122,10 @@ impl Client {
         check_act(&act.by, act.why.as_deref())?;
         let current = self.get(run).await?;
         let decided = decide::retry(&current, &act.by, act.why.as_deref(), self.ports.clock.now());
-        let (amend, send) = decided.map_err(|why| not_repaired(run, why))?;
-        self.amend(run, amend, Some(send), "retry").await
+        match decided {
+            Ok((amend, send)) => self.amend(run, amend, Some(send), "retry").await,
+            Err(why) => Err(self.wake_refused(&current, not_repaired(run, why)).await),
+        }
     }
 
     /// Edits what a parked or failed run knows: its state, or its input while it has not begun. The run is parked afterwards.
@@ -230,29 +233,20 @@ fn patched(before: &Json, patch: &Json) -> Result<Json, ClientError> {
 
 /// A repair may drop a reference to a blob, or use one twice. One that the run did not have would show it what is another's.
 fn no_foreign_blobs(before: &[&Json], after: &Json) -> Result<(), String> {
-    let (mut own, mut now) = (Vec::new(), Vec::new());
+    let blobs = |json: &Json| {
+        let value = json.parse().map_err(|error: serde_json::Error| error.to_string())?;
+        Ok::<_, String>(stepwell_core::reference::blobs(&value))
+    };
+    let mut own = Vec::new();
     for json in before {
-        blobs(json.parse().map_err(|error: serde_json::Error| error.to_string())?, &mut own);
+        own.extend(blobs(json)?);
     }
-    blobs(after.parse().map_err(|error: serde_json::Error| error.to_string())?, &mut now);
-    match now.into_iter().find(|blob| !own.contains(blob)) {
+    match blobs(after)?.into_iter().find(|blob| !own.contains(blob)) {
         Some(blob) => Err(format!(
             "it refers to blob {}, which the run does not have: what lies in a blob cannot be edited, so move the run to the step that makes it",
             blob.key
         )),
         None => Ok(()),
-    }
-}
-
-/// The references to blobs in a value: whatever can be read as one, since the workflow may.
-fn blobs(value: Value, found: &mut Vec<BlobRef>) {
-    if let Ok(blob) = BlobRef::deserialize(&value) {
-        found.push(blob);
-    }
-    match value {
-        Value::Array(items) => items.into_iter().for_each(|item| blobs(item, found)),
-        Value::Object(fields) => fields.into_iter().for_each(|(_, field)| blobs(field, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -177,8 +177,9 @@ impl<'de> Deserialize<'de> for Moment {
         // RFC 3339 alone: what is read besides it would be read otherwise elsewhere.
         let marks = |at: usize, marks: &[u8]| text.as_bytes().get(at).is_some_and(|byte| marks.contains(byte));
         let is_whole = marks(4, b"-") && marks(7, b"-") && marks(10, b"Tt") && marks(13, b":") && marks(16, b":");
-        let ends = |c: char| c.is_ascii_digit() || matches!(c, 'Z' | 'z');
-        let moment = (is_whole && text.ends_with(ends)).then(|| instant(&text)).flatten();
+        let from_end = |back: usize, of: &[u8]| text.len().checked_sub(back).is_some_and(|at| marks(at, of));
+        let has_offset = from_end(1, b"Zz") || (from_end(6, b"+-") && from_end(3, b":"));
+        let moment = (is_whole && has_offset && !text.contains(',')).then(|| instant(&text)).flatten();
         let moment = moment.ok_or_else(|| D::Error::custom("give a time in RFC 3339, such as 2026-10-02T08:00:00Z"))?;
         Ok(Self(Timestamp(u64::try_from(moment.as_millisecond()).unwrap_or_default())))
     }

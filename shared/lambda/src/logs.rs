@@ -18,6 +18,8 @@ const QUIET: [&str; 4] = ["aws_=info", "lambda_=info", "hyper=info", "h2=info"];
 pub(crate) fn start() {
     let filter = filter(env::var(FILTER_VARIABLE).ok().as_deref());
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stdout);
+    // A line that cannot be written must not panic in the middle of a turn.
+    let logs = logs.log_internal_errors(false);
     // One span is enough: it has the request. What an event says lies in `fields`, where metric filters look for it.
     logs.json().with_current_span(true).with_span_list(false).init();
 }

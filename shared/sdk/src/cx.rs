@@ -17,6 +17,7 @@ use crate::host::{Host, HostError, Visiting};
 use crate::known::misused;
 use crate::secret::refuse_secrets;
 use crate::signal::read_at_edge;
+use crate::watch::Watch;
 use crate::{Blob, EffectError, Log, Signal, StepError, redact};
 
 /// What a step can do beside computing. Shared (`&Cx`), so that several effects may be in flight at once.
@@ -26,6 +27,8 @@ pub struct Cx {
     pub(crate) keys: Keys,
     /// Whether a step is one of the workflow, which alone knows its type.
     pub(crate) knows_step: OnceLock<KnowsStep>,
+    /// Who sees what goes to the outside.
+    pub(crate) watch: OnceLock<Arc<dyn Watch>>,
     record: Mutex<StepRecord>,
 }
 
@@ -57,7 +60,8 @@ impl Cx {
         let Visiting { run, workflow, visit, has_spilled, letters, ledger, .. } = &visiting;
         let is_of_visit = |told: &EffectRecord| told.is_of(run, workflow, *visit, *has_spilled);
         record.taken = take_evidence(letters, &mut record.journal, ledger, is_of_visit);
-        Self { visiting, host, keys: Keys::default(), knows_step: OnceLock::new(), record: Mutex::new(record) }
+        let (knows_step, watch) = (OnceLock::new(), OnceLock::new());
+        Self { visiting, host, keys: Keys::default(), knows_step, watch, record: Mutex::new(record) }
     }
 
     /// For the engine: whether a call to the outside is under way.

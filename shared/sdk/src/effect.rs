@@ -13,6 +13,7 @@ use stepwell_core::{Class, Outcome};
 use crate::host::HostError;
 use crate::known::{IN_FLIGHT, Known, Made, within};
 use crate::terms::Terms;
+use crate::watch::Goes;
 use crate::{CallError, Cx, EffectError};
 
 /// After a call has given up waiting, its request may be on its way for this long, unless [`Effect::settle_delay`] says
@@ -312,7 +313,10 @@ impl<'c, C, K> Effect<'c, C, K> {
         effect.note(attempt, Some(until), effect.reserved(&this), in_flight)?;
         cx.record().used.effects_made += 1;
         let call = Call { cx, key, attempt, deadline };
-        match within(cx, deadline, make(call)).await {
+        let watched = effect.goes_out(Goes::Call);
+        let answer = within(cx, deadline, make(call)).await;
+        effect.over(Goes::Call, watched, answer.is_some());
+        match answer {
             Some(Ok(result)) => effect.succeeded(attempt, Some(until), effect.settled(&this), result),
             Some(Err(error)) => Err(effect.failed(this, error.into())),
             None => Err(effect.failed(this, CallError::unknown(format!("no answer within {deadline:?}")))),

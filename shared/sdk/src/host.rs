@@ -16,6 +16,7 @@ pub use stepwell_core::{
 use crate::StepPolicy;
 pub use crate::cx::StepRecord;
 use crate::error::Then;
+pub use crate::watch::{Goes, Outgoing, Watch};
 use crate::{Cx, StepError};
 
 /// What a step needs from the engine while it runs.

@@ -20,6 +20,7 @@ use crate::error::CallErrorKind;
 use crate::host::Intent;
 use crate::secret::refuse_secrets;
 use crate::terms::Terms;
+use crate::watch::Goes;
 use crate::{CallError, Cx, EffectError, redact};
 
 /// What is seen of a call that has not ended.
@@ -261,7 +262,10 @@ impl<'c> Known<'c> {
             return Err(self.unknown(evidence, None, Some(left)));
         }
         host.hold_until(host.now().plus(call.deadline())).await?;
-        let why = match within(self.cx, call.deadline(), asks.ask(call)).await {
+        let watched = self.goes_out(Goes::Ask);
+        let answer = within(self.cx, call.deadline(), asks.ask(call)).await;
+        self.over(Goes::Ask, watched, answer.is_some());
+        let why = match answer {
             Some(Ok(Asked::Happened(result))) => return Ok(Some(result)),
             Some(Ok(Asked::Absent)) => return Ok(None),
             Some(Ok(Asked::CannotTell(why))) => why,
@@ -506,15 +510,18 @@ pub(crate) fn misused(name: &str, problem: String) -> EffectError {
     EffectError::Misused { name: name.into(), problem: redact(problem) }
 }
 
-/// The future's answer, or `None` when it takes longer than this.
+/// The future's answer, or `None` when it takes longer than this. Time comes first, and by the clock, since a timer may not have
+/// noticed yet: a process that stood still is not to send a request now for which others have stopped waiting. That an answer which came
+/// meanwhile is not heard is the price; it is unknown then, and asked for.
 pub(crate) async fn within<F: Future>(cx: &Cx, limit: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut timer = cx.host.sleep(limit);
+    let end = cx.host.now().plus(limit);
     core::future::poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
-            return Poll::Ready(Some(output));
+        if timer.as_mut().poll(context).is_ready() || cx.host.now() >= end {
+            return Poll::Ready(None);
         }
-        timer.as_mut().poll(context).map(|()| None)
+        future.as_mut().poll(context).map(Some)
     })
     .await
 }

@@ -68,6 +68,7 @@ mod secret;
 mod signal;
 mod spend;
 mod terms;
+mod watch;
 mod workflow;
 
 pub use approval::{Approval, ApprovalOf, ApprovalRequest, Decision, person, role};

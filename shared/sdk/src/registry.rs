@@ -26,7 +26,7 @@ use crate::{Budget, Cx, StepError, Workflow, redact};
 /// ```
 #[derive(Clone, Default)]
 pub struct Registry {
-    workflows: BTreeMap<WorkflowName, Arc<dyn HostedWorkflow>>,
+    pub(crate) workflows: BTreeMap<WorkflowName, Arc<dyn HostedWorkflow>>,
     problems: Vec<RegistryProblem>,
 }
 
@@ -110,7 +110,13 @@ impl Registry {
 
     /// This one too.
     #[must_use]
-    pub fn with<W: Workflow>(mut self, workflow: W) -> Self {
+    pub fn with<W: Workflow>(self, workflow: W) -> Self {
+        self.with_shared(Arc::new(workflow))
+    }
+
+    /// This one too, which somebody else keeps as well: a test that looks at what it holds.
+    #[must_use]
+    pub fn with_shared<W: Workflow>(mut self, workflow: Arc<W>) -> Self {
         let name = match WorkflowName::new(W::NAME) {
             Ok(name) => name,
             Err(problem) => {
@@ -130,7 +136,7 @@ impl Registry {
                 self.problems.push(RegistryProblem::SignalTwice { workflow: W::NAME, signal: signal.name });
             }
         }
-        let hosted = Hosted { name: name.clone(), workflow: Arc::new(workflow), signals, budget: W::budget() };
+        let hosted = Hosted { name: name.clone(), workflow, signals, budget: W::budget() };
         if self.workflows.insert(name.clone(), Arc::new(hosted)).is_some() {
             self.problems.push(RegistryProblem::Twice(name));
         }

@@ -11,9 +11,11 @@ use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
 use stepwell_ports::{
-    BlobError, BlobStore, CheckpointStore, Claim, Claimed, Delivery, DuePage, Envelope, ListQuery, Page, QueueError,
-    Receipt, RunQueue, RunSummary, StoreError, Written,
+    BlobError, BlobStore, CheckpointStore, Claim, Claimed, Clock, Delivery, DuePage, Envelope, ListQuery, Page,
+    QueueError, Receipt, RunQueue, RunSummary, StoreError, Written,
 };
+
+use tokio::time::Instant;
 
 use crate::crash::{CrashPoint, Fuse, Side};
 
@@ -112,6 +114,9 @@ pub enum Fate {
     DieBefore,
     /// It is carried out, and the worker dies before it hears so.
     DieAfter,
+    /// It is carried out, and before the worker hears so, all of the worker stands still for this long: no call of its begins, no
+    /// answer reaches it, and no sleep by its clock ([`Gate::clock`]) ends.
+    Freeze(Duration),
 }
 
 type Plan = Box<dyn FnMut(u64, PortCall) -> Fate + Send>;
@@ -137,6 +142,8 @@ type Plan = Box<dyn FnMut(u64, PortCall) -> Fate + Send>;
 /// ```
 pub struct Gate {
     fuse: Fuse,
+    /// The worker stands still until then.
+    frozen: Mutex<Option<Instant>>,
     plan: Mutex<Plan>,
     calls: Mutex<Vec<PortCall>>,
 }
@@ -155,7 +162,12 @@ impl Gate {
 
     /// One that asks this plan about every call: its number, from 1, and what it is.
     pub fn planned(plan: impl FnMut(u64, PortCall) -> Fate + Send + 'static) -> Arc<Self> {
-        Arc::new(Self { fuse: Fuse::new(), plan: Mutex::new(Box::new(plan)), calls: Mutex::default() })
+        Arc::new(Self {
+            fuse: Fuse::new(),
+            frozen: Mutex::default(),
+            plan: Mutex::new(Box::new(plan)),
+            calls: Mutex::default(),
+        })
     }
 
     /// One whose worker dies there.
@@ -207,6 +219,27 @@ impl Gate {
         Arc::new(Gated { gate: Arc::clone(self), inner })
     }
 
+    /// This clock, behind the gate: it stands before no call, but no sleep ends while the worker stands still.
+    pub fn clock(self: &Arc<Self>, inner: Arc<dyn Clock>) -> Arc<dyn Clock> {
+        Arc::new(Gated { gate: Arc::clone(self), inner })
+    }
+
+    /// All of the worker stands still for this long from now on, see [`Fate::Freeze`].
+    pub fn freeze(&self, lasting: Duration) {
+        *lock(&self.frozen) = Some(Instant::now() + lasting);
+    }
+
+    /// Returns when the worker does not stand still.
+    pub async fn thawed(&self) {
+        loop {
+            let until = *lock(&self.frozen);
+            match until {
+                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+                Some(_) | None => return,
+            }
+        }
+    }
+
     fn fate(&self, call: PortCall) -> Fate {
         let number = {
             let mut calls = lock(&self.calls);
@@ -229,6 +262,7 @@ impl Gate {
         if self.fuse.is_burnt() {
             return self.fuse.silence().await;
         }
+        self.thawed().await;
         let lost = || if call.only_reads() { E::unavailable() } else { E::unknown() };
         let answer = match self.fate(call) {
             Fate::Pass => work.await,
@@ -263,7 +297,13 @@ impl Gate {
                 self.fuse.burn();
                 self.fuse.silence().await
             }
+            Fate::Freeze(lasting) => {
+                let answer = work.await;
+                self.freeze(lasting);
+                answer
+            }
         };
+        self.thawed().await;
         // It may have died meanwhile, at another of its calls.
         if self.fuse.is_burnt() { self.fuse.silence().await } else { answer }
     }
@@ -413,6 +453,18 @@ impl RunQueue for Gated<dyn RunQueue> {
 }
 
 #[async_trait]
+impl Clock for Gated<dyn Clock> {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.inner.sleep(duration).await;
+        self.gate.thawed().await;
+    }
+}
+
+#[async_trait]
 impl BlobStore for Gated<dyn BlobStore> {
     async fn put(&self, run: &RunId, bytes: &[u8]) -> Result<BlobRef, BlobError> {
         let (inner, run, bytes) = (Arc::clone(&self.inner), run.clone(), bytes.to_vec());
@@ -436,7 +488,25 @@ mod tests {
     use stepwell_local::memory::Memory;
 
     use super::*;
-    use crate::ManualClock;
+    use crate::{ManualClock, VirtualClock};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frozen_worker_neither_calls_nor_hears_nor_wakes() {
+        let start = Instant::now();
+        let clock = Arc::new(VirtualClock::starting_at(Timestamp(1)));
+        let mut fates = [Fate::Freeze(Duration::from_mins(1)), Fate::Pass].into_iter();
+        let gate = Gate::planned(move |_, _| fates.next().unwrap());
+        let store = gate.store(Arc::new(Memory::new(clock.clone())));
+        let run = RunId::new("r1").unwrap();
+        let sleeper = gate.clock(clock);
+        let (heard, ()) = tokio::join!(store.load(&run), sleeper.sleep(Duration::from_secs(1)));
+        assert_eq!((heard, start.elapsed()), (Ok(None), Duration::from_mins(1)));
+        assert_eq!(
+            (store.load(&run).await, start.elapsed()),
+            (Ok(None), Duration::from_mins(1)),
+            "and goes on after that"
+        );
+    }
 
     #[tokio::test]
     async fn a_claim_is_counted_and_gets_lost_like_a_write() {

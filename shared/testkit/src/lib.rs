@@ -1,11 +1,12 @@
 //! # stepwell-testkit: what tests of Stepwell stand on
 //!
 //! **What lives here:** time that a test controls ([`ManualClock`], [`VirtualClock`]), ids that a seed decides
-//! ([`SeededIds`]), ports that fail as told ([`faults`]) and workers that die ([`crash`]), and the suite that holds every
-//! backend to what the ports promise ([`conformance`]).
+//! ([`SeededIds`]), ports that fail as told ([`faults`]) and workers that die ([`crash`]), engines that are broken on purpose
+//! ([`broken`]), and the suite that holds every backend to what the ports promise ([`conformance`]).
 //!
-//! **What must not live here:** a backend, and anything that a program in use would link.
+//! **What must not live here:** a backend, and anything that a run in use would need: of the programs only `stepwell crash-test` stands on it.
 
+pub mod broken;
 mod clocks;
 pub mod conformance;
 pub mod crash;

@@ -62,6 +62,13 @@ impl Place {
         Ok(Self { local, client, ports, registry })
     }
 
+    /// Goes on with what this makes of its ports.
+    pub fn change_ports<E>(&mut self, change: impl FnOnce(Ports) -> Result<Ports, E>) -> Result<(), E> {
+        self.ports = change(self.ports.clone())?;
+        self.client = Client::new(self.ports.clone(), Arc::clone(&self.registry));
+        Ok(())
+    }
+
     /// An engine that calls itself this.
     pub fn engine(&self, me: &str) -> Result<Engine, PlaceError> {
         let rules = Rules { lease: LEASE, acquires_max: ACQUIRES_MAX, ..Rules::default() };

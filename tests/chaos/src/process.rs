@@ -36,9 +36,35 @@ impl Process {
         Ok((process, stdout))
     }
 
+    /// Starts it so that a file that may not grow is an error of its write, as a full disk is, and not the end of the process. Hands
+    /// out what it says on stdout.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn start_hardened(
+        program: &str,
+        arguments: &[String],
+        environment: &[(String, String)],
+        log: &Path,
+    ) -> io::Result<(Self, ChildStdout)> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#, program]).envs(environment.iter().map(|(k, v)| (k, v)));
+        let mut process = Self::spawn_command(shell, arguments, log, Stdio::piped())?;
+        let stdout = process.child.stdout.take().ok_or_else(|| io::Error::other("no stdout"))?;
+        Ok((process, stdout))
+    }
+
     fn spawn(program: &str, arguments: &[impl AsRef<OsStr>], log: &Path, stdout: Stdio) -> io::Result<Self> {
+        Self::spawn_command(Command::new(program), arguments, log, stdout)
+    }
+
+    fn spawn_command(
+        mut command: Command,
+        arguments: &[impl AsRef<OsStr>],
+        log: &Path,
+        stdout: Stdio,
+    ) -> io::Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
-        let mut command = Command::new(program);
         // The pipe to its stdin is its sign that we are alive, see `end_with_starter`.
         let child = command.args(arguments).stdin(Stdio::piped()).stdout(stdout).stderr(log).spawn()?;
         Ok(Self { child })
@@ -65,12 +91,39 @@ impl Process {
         self.signal("STOP")
     }
 
+    /// Stops it for so long. Who lets it go on is a process of its own, which does so even when we are gone by then.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn pause_for(&self, time: Duration) -> io::Result<Thaw> {
+        let (time, process) = (time.as_secs_f64(), self.child.id());
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("sleep {time:.3}; kill -CONT {process}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let thaw = Thaw(shell.spawn()?);
+        self.pause()?;
+        Ok(thaw)
+    }
+
     /// Lets it go on (SIGCONT).
     ///
     /// # Errors
     /// Those of the system.
     pub fn resume(&self) -> io::Result<()> {
         self.signal("CONT")
+    }
+
+    /// Lets no file that it writes grow over this many bytes; `None`: over any.
+    ///
+    /// # Errors
+    /// Those of the system, and where it has no `prlimit`.
+    pub fn limit_files(&self, bytes: Option<u64>) -> io::Result<()> {
+        let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+        let (process, limit) = (format!("--pid={}", self.child.id()), format!("--fsize={limit}:unlimited"));
+        let set = Command::new("prlimit").args([process, limit]).status()?;
+        set.success().then_some(()).ok_or_else(|| io::Error::other(format!("the limit was not set: {set}")))
     }
 
     /// The shell's own `kill`: the standard library only knows how to kill for good.
@@ -102,6 +155,24 @@ impl Process {
             }
             thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Lets a process go on when its time has come. Dropped, it no longer does.
+pub struct Thaw(Child);
+
+impl Thaw {
+    /// Whether it has done so.
+    pub fn is_over(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|ended| ended.is_some())
+    }
+}
+
+impl Drop for Thaw {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

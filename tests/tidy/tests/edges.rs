@@ -9,16 +9,17 @@ use serde_json::Value;
 use stepwell_tidy::{Repository, assert_none, rust};
 
 /// Each crate in `shared/`, by its folder, and the crates there which it may build on.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("core", &[]),
     ("ports", &["core"]),
     ("sdk", &["core"]),
     ("engine", &["core", "ports", "sdk"]),
     ("local", &["core", "ports"]),
     ("testkit", &["core", "ports", "engine", "sdk"]),
+    ("testing", &["core", "ports", "engine", "local", "sdk", "testkit"]),
     ("effects", &["sdk"]),
     ("samples", &["sdk"]),
-    ("cli", &["engine", "http", "console", "aws", "local", "sdk", "samples", "core", "ports"]),
+    ("cli", &["engine", "http", "console", "aws", "local", "sdk", "samples", "core", "ports", "testing"]),
     ("aws", &["core", "ports"]),
     ("http", &["core", "engine", "ports", "sdk"]),
     ("console", &["http", "core", "engine", "ports"]),

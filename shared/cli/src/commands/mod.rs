@@ -2,7 +2,9 @@
 
 mod approvals;
 mod approve;
+mod audit;
 mod cancel;
+mod crash_test;
 mod dead_letters;
 mod demo;
 mod dev;
@@ -41,6 +43,7 @@ pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Resul
         Command::Demo(_) if cli.aws => Err(CliError::OnlyHere("demo")),
         Command::Dev(_) if cli.aws => Err(CliError::OnlyHere("dev")),
         Command::Outside(_) if cli.aws => Err(CliError::OnlyHere("outside")),
+        Command::CrashTest(_) if cli.aws => Err(CliError::OnlyHere("crash-test")),
         Command::Demo(_) if !workflows.are_samples() => Err(CliError::NotHere("demo")),
         Command::Outside(_) if !workflows.are_samples() => Err(CliError::NotHere("outside")),
         Command::Demo(args) => demo::run(cli, args, *out).await,
@@ -66,8 +69,10 @@ pub(crate) async fn run(cli: &Cli, workflows: &Workflows, out: &Output) -> Resul
         Command::Unknowns(args) => unknowns::run(cli, args, *out).await,
         Command::Resolve(args) => resolve::run(cli, args, *out).await,
         Command::DeadLetters(args) => dead_letters::run(cli, args, *out).await,
+        Command::Audit(args) => audit::run(cli, args, *out).await,
         Command::Doctor => doctor::run(cli, *out).await,
         Command::Workflows => workflows::run(workflows, *out),
+        Command::CrashTest(args) => crash_test::run(args, workflows, *out).await,
         Command::Outside(args) => outside::run(args, *out).await,
     }
 }

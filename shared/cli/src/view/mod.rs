@@ -1,6 +1,7 @@
 //! What is shown for people (`Display`). As JSON it is shown by [`stepwell_http::view`], in the words of the API.
 
 mod approval;
+mod audit;
 mod budget;
 mod contents;
 mod differences;
@@ -22,6 +23,7 @@ use stepwell_core::Phase;
 use stepwell_http::view::Value;
 
 pub(crate) use approval::{ShownApprovals, escalates};
+pub(crate) use audit::AuditView;
 pub(crate) use budget::unit;
 pub(crate) use contents::write_tree;
 pub(crate) use differences::differences;

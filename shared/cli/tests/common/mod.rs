@@ -210,10 +210,10 @@ impl Service {
 }
 
 /// A child that does not outlive its test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {

@@ -419,7 +419,7 @@ pub(super) fn known_effects<'a>(
 }
 
 /// Those that may have happened.
-pub(super) fn open_effects<'a>(
+pub(crate) fn open_effects<'a>(
     ledger: &'a [EffectRecord],
     last: &'a [EffectRecord],
 ) -> impl Iterator<Item = &'a EffectRecord> {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stepwell::{Registry, Signal, Workflow};
+use stepwell_core::audit::Beside;
 use stepwell_core::decide::{Resume, Rules};
 use stepwell_core::history::{EntryKind, Segment};
 use stepwell_core::write::{Write, WriteRequest};
@@ -15,8 +16,8 @@ use stepwell_core::{
     SignalName, Status, Ticket, Timestamp, WorkerId, WorkflowName,
 };
 use stepwell_engine::{
-    Ack, Client, ClientError, Engine, HistoryEntry, Ports, Settings, SignalAnswer, SignalRequest, StartRequest,
-    TurnTime, Worker, WorkerReport, WorkerSettings,
+    Ack, AuditPage, AuditQuery, Client, ClientError, Engine, Found, HistoryEntry, Ports, Settings, SignalAnswer,
+    SignalRequest, StartRequest, TurnTime, Worker, WorkerReport, WorkerSettings,
 };
 use stepwell_local::memory::Memory;
 use stepwell_ports::{
@@ -32,6 +33,9 @@ use tokio::task::JoinHandle;
 pub(crate) const T0: Timestamp = Timestamp(1_888_889 * 900_000);
 
 pub(crate) const MARK: Duration = Duration::from_mins(15);
+
+/// What the auditor allows the sweeper.
+pub(crate) const GRACE: Duration = Duration::from_mins(30);
 
 /// One world, and the program of one deployment in it.
 #[derive(Clone)]
@@ -205,11 +209,41 @@ impl Bed {
     }
 
     pub(crate) async fn settle_with(&self, engine: &Engine) -> u32 {
+        let turns = self.work_off(engine).await;
+        assert_eq!(self.audited().await, [], "the auditor has something to say");
+        turns
+    }
+
+    /// Works until no message comes any more, in a world in which something was damaged on purpose: answers what the auditor says.
+    pub(crate) async fn settle_damaged(&self) -> Vec<Found> {
+        self.work_off(&self.engine()).await;
+        self.audited().await
+    }
+
+    async fn work_off(&self, engine: &Engine) -> u32 {
         for turns in 0..10_000 {
             let Some(delivery) = self.receive(MARK + Duration::from_secs(1)).await else { return turns };
             self.work(engine, &delivery, &minute()).await;
         }
         panic!("the queue does not get empty")
+    }
+
+    /// Everything that the auditor finds, page by page.
+    pub(crate) async fn audited(&self) -> Vec<Found> {
+        self.audit(GRACE).await.findings
+    }
+
+    /// An audit of all runs.
+    pub(crate) async fn audit(&self, grace: Duration) -> AuditPage {
+        let mut query = AuditQuery { workflow: None, grace, limit: 2, after: None };
+        let mut all = AuditPage::default();
+        loop {
+            all = all.plus(self.client().audit(&query).await.unwrap());
+            query.after.clone_from(&all.next);
+            if query.after.is_none() {
+                return all;
+            }
+        }
     }
 
     /// Takes every message that lies in the queue now, delayed ones too, by waiting for them.
@@ -342,6 +376,26 @@ impl Witness {
             must(stepwell_core::invariants::check(&after).is_ok(), "an invariant is broken");
         }
         found
+    }
+
+    /// What the auditor says of each checkpoint that was written, at that moment.
+    fn findings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for Seen { request, after, .. } in self.seen() {
+            let findings = stepwell_core::audit::audit(&after, &Beside::default(), request.now, GRACE);
+            found
+                .extend(findings.iter().map(|finding| format!("{} after {:?}: {finding}", request.run, request.write)));
+        }
+        found
+    }
+}
+
+impl Drop for Witness {
+    /// No run is ever written as the auditor would not have it, whatever the test is about.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.findings(), [""; 0], "the auditor has something to say");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use stepwell::prelude::*;
-use stepwell_core::decide::{Resolution, Resolve};
+use stepwell_core::decide::{Pause, Resolution, Resolve, Resume};
 use stepwell_core::{Certificate, EffectRecord, Phase, RunId, Status};
 use stepwell_engine::{Ack, CancelAnswer, ClientError};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
@@ -327,4 +327,70 @@ async fn a_parked_run_whose_canceller_died_half_way_ends_with_the_next_request()
     assert_eq!(set.bed.phase(&set.run).await, Phase::Parked);
     assert!(!set.cancel().await.new);
     assert_eq!(set.bed.phase(&set.run).await, Phase::Cancelled);
+}
+
+/// Somebody who dies between its write and its message.
+fn dying() -> Arc<Gate> {
+    Gate::planned(|_, call| if call == PortCall::Send { Fate::DieBefore } else { Fate::Pass })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_meets_somebodys_resumption_sends_the_message_that_they_did_not() {
+    let set = Set::of(Scene::Park).await;
+    set.bed.settle().await;
+    let slow = Gate::planned(|_, call| if call == PortCall::Amend { Fate::SlowStart(secs(5)) } else { Fate::Pass });
+    let (slow_one, other) = (set.bed.client_behind(&slow), dying());
+    let (cancelled, ()) = tokio::join!(slow_one.cancel(&set.run, "ann", None), async {
+        tokio::time::sleep(secs(1)).await;
+        let client = set.bed.client_behind(&other);
+        let act = Resume { by: "bob".into(), why: None };
+        assert!(other.fuse().while_alive(client.resume(&set.run, &act)).await.is_none());
+    });
+    assert!(cancelled.unwrap().new);
+    set.bed.settle().await;
+    assert_eq!(set.bed.story(&set.run).await, "First:parked begin:resumed begin:cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_comes_between_a_cancellation_and_its_message_does_not_keep_the_run() {
+    let set = Set::of(Scene::Wait).await;
+    set.bed.settle().await;
+    let slow = Gate::planned(|_, call| if call == PortCall::Amend { Fate::SlowStart(secs(5)) } else { Fate::Pass });
+    let pausing = set.bed.client_behind(&slow);
+    let pause = Pause { by: "bob".into(), why: None };
+    let (paused, asked) = tokio::join!(pausing.pause(&set.run, &pause), async {
+        tokio::time::sleep(secs(1)).await;
+        set.cancel().await
+    });
+    assert!(paused.is_ok() && asked.new);
+    set.bed.settle().await;
+    assert_eq!(set.bed.phase(&set.run).await, Phase::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_resumes_or_resolves_again_sends_the_message_that_the_first_did_not() {
+    let set = Set::of(Scene::Uncertain).await;
+    set.bed.turn(&minute()).await;
+    set.cancel().await;
+    set.bed.settle().await;
+    let open = set.bed.checkpoint(&set.run).await.progress.journal.into_iter().find(EffectRecord::is_open).unwrap();
+    let (by, why) = ("bob".to_owned(), "the bank does not know".to_owned());
+    let act = Resolve { key: open.key, resolution: Resolution::SignOff, by, why };
+    let gate = dying();
+    let client = set.bed.client_behind(&gate);
+    assert!(gate.fuse().while_alive(client.resolve(&set.run, act.clone())).await.is_none());
+    let again = set.bed.client().resolve(&set.run, act).await.unwrap_err();
+    assert!(matches!(again, ClientError::NotOpen { .. }), "{again}");
+    set.bed.settle().await;
+    assert_eq!(set.certificate().await.uncertain.len(), 1);
+
+    let set = Set::of(Scene::Park).await;
+    set.bed.settle().await;
+    let (gate, act) = (dying(), Resume { by: "bob".into(), why: None });
+    let client = set.bed.client_behind(&gate);
+    assert!(gate.fuse().while_alive(client.resume(&set.run, &act)).await.is_none());
+    let again = set.bed.client().resume(&set.run, &act).await.unwrap_err();
+    assert!(matches!(again, ClientError::NotParked { .. }), "{again}");
+    set.bed.settle().await;
+    assert_eq!(set.bed.story(&set.run).await, "First:parked begin:resumed First:parked", "it was tried once more");
 }

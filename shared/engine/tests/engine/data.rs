@@ -116,11 +116,11 @@ async fn a_missing_or_altered_state_parks_the_run_until_it_is_restored() {
         let good = bed.memory.get(&blob).await.unwrap();
         let word = if bytes.is_some() { "was altered" } else { "is missing" };
         bed.memory.damage(&blob, bytes);
-        bed.settle().await;
+        assert_eq!(bed.settle_damaged().await.len(), 1, "the auditor sees it, too");
         let reason = bed.parked(&run).await.to_string();
         assert!(reason.contains(word) && reason.contains(&blob.key), "{reason}");
         bed.resume(&run).await;
-        bed.settle().await;
+        bed.settle_damaged().await;
         assert_eq!(bed.phase(&run).await, Phase::Parked, "resuming alone mends nothing");
         bed.memory.damage(&blob, Some(good));
         bed.resume(&run).await;
@@ -138,7 +138,7 @@ async fn a_missing_blob_of_the_author_parks_the_run_until_it_is_restored() {
     let blob: BlobRef = serde_json::from_value(state.parse::<serde_json::Value>().unwrap()["aside"].clone()).unwrap();
     let good = bed.memory.get(&blob).await.unwrap();
     bed.memory.damage(&blob, None);
-    bed.settle().await;
+    assert_eq!(bed.settle_damaged().await.len(), 1, "the auditor sees it, too");
     assert!(bed.parked(&run).await.to_string().contains("is missing"));
     bed.memory.damage(&blob, Some(good));
     bed.resume(&run).await;

@@ -121,3 +121,41 @@ async fn a_call_without_an_answer_is_made_again_only_within_the_window() {
     assert_eq!(case.times().len(), 1);
     assert_eq!(case.bed.parked(&case.run).await.code(), "unknown-outcome");
 }
+
+/// Sends a mail; in its first call the process stands still between looking up the address and sending.
+struct Mail(Arc<Mutex<Vec<u128>>>);
+
+impl Workflow for Mail {
+    const NAME: &'static str = "mail";
+    type Input = ();
+    type State = ();
+    type Step = At;
+    type Output = ();
+
+    fn begin(&self, (): ()) -> (At, ()) {
+        (At::Pay, ())
+    }
+
+    async fn step(&self, _: At, (): &mut (), cx: &Cx) -> StepResult<Self> {
+        let mail = cx.effect("mail").idempotent().deadline(secs(10));
+        let sent = mail.call(async |_| {
+            if cx.now() == T0 {
+                tokio::time::advance(secs(20)).await;
+            }
+            self.0.lock().unwrap().push(cx.now().since(T0).as_millis());
+            Ok::<_, CallError>(())
+        });
+        Ok(complete(sent.await?))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_sends_nothing_after_its_deadline() {
+    let sent = Arc::default();
+    let bed = Bed::new(Registry::new().with(Mail(Arc::clone(&sent))));
+    let run = bed.start::<Mail>(()).await;
+    bed.settle().await;
+    assert_eq!(bed.phase(&run).await, Phase::Completed);
+    let sent = sent.lock().unwrap().clone();
+    assert!(matches!(sent[..], [at] if at > 20_000), "only the one that tried again has sent: {sent:?}");
+}

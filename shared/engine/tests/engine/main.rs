@@ -1,10 +1,11 @@
 //! The engine on the in-memory backend, in virtual time: what the protocol promises, subject by subject; then every
-//! crash point of a whole run, and seeded schedules.
+//! crash point of a whole run. Whole worlds from a seed are in `tests/simulation`.
 // A surprise in a test should stop it, whether in its helpers or in the test itself.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod across;
 mod approvals;
+mod audit;
 mod bed;
 mod budgets;
 mod cancel;
@@ -21,7 +22,6 @@ mod pause;
 mod poison;
 mod repair;
 mod retries;
-mod schedules;
 mod settling;
 mod shop;
 mod states;

@@ -21,8 +21,6 @@ pub(crate) const NAP: Duration = Duration::from_mins(3);
 #[derive(Clone, Default)]
 pub(crate) struct Outside {
     seen: Arc<Mutex<BTreeMap<RunId, SeenOutside>>>,
-    /// Asked at each call: whether its answer gets lost.
-    loses: Arc<Mutex<Option<fastrand::Rng>>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -33,25 +31,15 @@ struct SeenOutside {
 }
 
 impl Outside {
-    /// One that loses answers now and then.
-    pub(crate) fn losing(seed: u64) -> Self {
-        Self { loses: Arc::new(Mutex::new(Some(fastrand::Rng::with_seed(seed)))), ..Self::default() }
-    }
-
-    fn answer<T>(&self, answer: T) -> Result<T, CallError> {
-        let lost = self.loses.lock().unwrap().as_mut().is_some_and(|rng| rng.u8(..100) < 15);
-        if lost { Err(CallError::unknown("connection reset")) } else { Ok(answer) }
-    }
-
-    fn fetch(&self, run: &RunId) -> Result<String, CallError> {
+    fn fetch(&self, run: &RunId) -> String {
         self.seen.lock().unwrap().entry(run.clone()).or_default().reads += 1;
-        self.answer("page ".repeat(1_000))
+        "page ".repeat(1_000)
     }
 
-    fn book(&self, run: &RunId, key: &str) -> Result<String, CallError> {
+    fn book(&self, run: &RunId, key: &str) -> String {
         let mut seen = self.seen.lock().unwrap();
         *seen.entry(run.clone()).or_default().bookings.entry(key.to_owned()).or_default() += 1;
-        self.answer(booking(run))
+        booking(run)
     }
 }
 
@@ -110,11 +98,12 @@ impl Workflow for Story {
     async fn step(&self, at: At, known: &mut Known, cx: &Cx) -> StepResult<Self> {
         let book = || {
             let effect = cx.effect("book").key("order-1").idempotent().with(&("order-1", 3));
-            effect.call(async |call| self.0.book(cx.run(), call.key()))
+            effect.call(async |call| Ok::<_, CallError>(self.0.book(cx.run(), call.key())))
         };
         match at {
             At::Gather => {
-                let page: String = cx.effect("fetch").read().call(async |_| self.0.fetch(cx.run())).await?;
+                let page: String =
+                    cx.effect("fetch").read().call(async |_| Ok::<_, CallError>(self.0.fetch(cx.run()))).await?;
                 known.page = Some(cx.blob(page.as_str()).await?);
                 known.log.push("gathered".into());
                 known.steps.push("gather".into());

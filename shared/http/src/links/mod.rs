@@ -7,6 +7,7 @@ mod make;
 pub(crate) mod page;
 mod signal;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
@@ -19,6 +20,9 @@ use crate::sent::From;
 
 pub(crate) use make::{__path_make, make};
 
+/// The token that the path has, if it can be read.
+type Token = Result<Path<String>, PathRejection>;
+
 /// What a link's page looks like. The address changes with it, so it may be kept.
 pub(crate) async fn style() -> ([(HeaderName, &'static str); 2], &'static str) {
     let kept = "public, max-age=31536000, immutable";
@@ -26,8 +30,8 @@ pub(crate) async fn style() -> ([(HeaderName, &'static str); 2], &'static str) {
 }
 
 /// Shows what a link is for. Changes nothing.
-pub(crate) async fn show(State(client): State<Client>, State(access): State<Access>, token: Path<String>) -> Response {
-    let shown = match read(&access, &token) {
+pub(crate) async fn show(State(client): State<Client>, State(access): State<Access>, token: Token) -> Response {
+    let shown = match read(&access, token) {
         Ok(Link { run, target: Target::Approval { id, fingerprint, person, maker }, expires, .. }) => {
             answer::show(&client, &access, &run, &answer::Asked { id, fingerprint, person, maker }, expires).await
         }
@@ -43,11 +47,11 @@ pub(crate) async fn show(State(client): State<Client>, State(access): State<Acce
 pub(crate) async fn act(
     State(client): State<Client>,
     State(access): State<Access>,
-    token: Path<String>,
+    token: Token,
     request: Request,
 ) -> Response {
     let from = From::of(&request);
-    let done = match read(&access, &token) {
+    let done = match read(&access, token) {
         Ok(Link { run, target: Target::Approval { id, fingerprint, person, maker }, .. }) => {
             answer::act(&client, &access, &run, answer::Asked { id, fingerprint, person, maker }, from, request).await
         }
@@ -61,9 +65,10 @@ pub(crate) async fn act(
     }
 }
 
-fn read(access: &Access, token: &str) -> Result<Link, Problem> {
+fn read(access: &Access, token: Token) -> Result<Link, Problem> {
+    let Path(token) = token.map_err(|_| Problem::fix("bad-link", LinkError::Unreadable.to_string()))?;
     let Some(keys) = access.signing() else { return Err(Problem::fix("bad-link", LinkError::UnknownKey.to_string())) };
-    keys.verify(token, access.now()).map_err(|error| {
+    keys.verify(&token, access.now()).map_err(|error| {
         let code = match error {
             LinkError::Unreadable | LinkError::UnknownKey | LinkError::Altered => "bad-link",
             LinkError::Expired { .. } => "link-expired",

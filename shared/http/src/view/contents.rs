@@ -1,7 +1,7 @@
 //! What a run's values refer to: the contents of blobs and logs.
 
-use serde_json::{Map, Value as Tree, json};
-use stepwell_core::{BlobRef, Json, LogId, Payload, RunId};
+use serde_json::{Value as Tree, json};
+use stepwell_core::{BlobRef, Json, LogId, Payload, Reference, RunId};
 use stepwell_engine::{Client, Remedy};
 use stepwell_ports::CheckpointStore;
 
@@ -43,7 +43,7 @@ impl Contents<'_> {
             Tree::Array(items) => Tree::Array(self.read_all(items).await),
             Tree::Object(fields) => match Reference::of(&fields) {
                 Some(Reference::Blob(blob)) => self.blob(blob).await,
-                Some(Reference::Log { id, len }) => self.log(id, len).await,
+                Some(Reference::Log { log, len }) => self.log(log, len).await,
                 None => {
                     let (names, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
                     Tree::Object(names.into_iter().zip(self.read_all(values).await).collect())
@@ -150,7 +150,7 @@ impl ContentsView {
 
 impl Content {
     async fn load(client: &Client, run: &RunId, blob: BlobRef) -> Self {
-        if blob.key != format!("{run}/{}", blob.sha256) {
+        if !blob.is_of(run) {
             return Self::Lost { unreadable: "it is no blob of this run" };
         }
         if blob.size > CONTENT_BYTES_MAX as u64 {
@@ -192,26 +192,6 @@ fn look(tree: &Tree, at: &mut String, found: &mut impl FnMut(&str, Reference)) {
     }
 }
 
-/// What a state holds in place of something large.
-enum Reference {
-    Blob(BlobRef),
-    Log { id: LogId, len: u64 },
-}
-
-impl Reference {
-    fn of(fields: &Map<String, Tree>) -> Option<Self> {
-        let number = |name| fields.get(name).and_then(Tree::as_u64);
-        match fields.len() {
-            2 => {
-                let id = LogId(u32::try_from(number("log")?).ok()?);
-                Some(Self::Log { id, len: number("len")? })
-            }
-            3 if fields.contains_key("h") => serde_json::from_value(Tree::Object(fields.clone())).ok().map(Self::Blob),
-            _ => None,
-        }
-    }
-}
-
 fn bounded(text: String) -> Tree {
     if text.len() <= CONTENT_BYTES_MAX {
         return Tree::String(text);
@@ -228,23 +208,6 @@ fn unreadable(error: &impl std::fmt::Display) -> Tree {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_reference_is_taken_for_one() {
-        let of = |value: Tree| Reference::of(value.as_object().unwrap());
-        let digest = stepwell_core::Digest::of(b"x").to_string();
-        assert!(matches!(of(json!({"k": "r/x", "n": 1, "h": digest})), Some(Reference::Blob(_))));
-        assert!(matches!(of(json!({"log": 1, "len": 2})), Some(Reference::Log { id: LogId(1), len: 2 })));
-        for other in [
-            json!({"k": "r/x", "n": 1, "h": "no digest"}),
-            json!({"k": "r/x", "n": 1, "h": digest, "more": 1}),
-            json!({"log": 1, "len": "2"}),
-            json!({"log": 1, "len": 2, "pending": []}),
-            json!({}),
-        ] {
-            assert!(of(other.clone()).is_none(), "{other}");
-        }
-    }
 
     #[test]
     fn a_long_text_is_cut_at_a_character_and_says_so() {

@@ -17,3 +17,4 @@ mod steps;
 mod undoing;
 mod unknowns;
 mod values;
+mod watch;

@@ -5,12 +5,19 @@
 //! chaos-process work  <folder> <outside> <name>
 //! chaos-process tell  <folder> <outside> <seed> <keys>
 //! chaos-process write <folder> <outside> <name>
+//!
+//! chaos-process errands <home> <outside> <name>
+//! chaos-process sweep   <home> <name>
+//! chaos-process api     <home> <port>
 //! ```
+//!
+//! The last three are those of the story; a home is a folder, or `aws`. Where `STEPWELL_CHAOS_BROKEN` names an engine that is broken
+//! on purpose, all but `tell` run on that one.
 
 use std::error::Error;
 use std::future::pending;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +26,9 @@ use stepwell_chaos::flows::{self, Text, Wanted};
 use stepwell_chaos::outside::{Word, say};
 use stepwell_chaos::place::Place;
 use stepwell_chaos::process::end_with_starter;
+use stepwell_chaos::story::errand;
+use stepwell_chaos::story::home::{Home, as_told};
+use stepwell_chaos::story::serve;
 use stepwell_core::{Json, RunId, SignalId, SignalName, WorkflowName};
 use stepwell_engine::{SignalRequest, Worker, WorkerSettings};
 
@@ -27,9 +37,14 @@ type Ended = Result<(), Box<dyn Error + Send + Sync>>;
 /// Tasks that start runs at once, in `write`.
 const WRITERS: usize = 16;
 
+/// The outside of processes that run no step.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+
 fn main() -> Ended {
     end_with_starter();
-    tracing_subscriber::fmt().with_env_filter("warn").with_ansi(false).with_writer(io::stderr).init();
+    // On a full disk a log is no reason to end.
+    let logs = tracing_subscriber::fmt().with_env_filter("warn").with_ansi(false).log_internal_errors(false);
+    logs.with_writer(io::stderr).init();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -53,14 +68,30 @@ fn main() -> Ended {
                 }
                 Ok(())
             }
-            _ => Err("work, tell or write: see the source".into()),
+            ["errands", home, outside, me] => {
+                let ports = as_told(Home::read(home).await?.open()?)?;
+                serve::work(ports, errand::registry(outside.parse()?, me), me).await
+            }
+            ["sweep", home, me] => {
+                let ports = as_told(Home::read(home).await?.open()?)?;
+                serve::sweep(ports, errand::registry(NOWHERE, me), me).await
+            }
+            ["api", home, port] => {
+                let ports = as_told(Home::read(home).await?.open()?)?;
+                serve::api(ports, errand::registry(NOWHERE, "api"), port.parse()?).await
+            }
+            _ => Err("work, tell, write, errands, sweep or api: see the source".into()),
         }
     })
 }
 
 fn open(dir: &str, outside: &str, me: &str) -> Result<Place, Box<dyn Error + Send + Sync>> {
     let outside: SocketAddr = outside.parse()?;
-    Ok(Place::open(Path::new(dir), flows::registry(outside, me))?)
+    let mut place = Place::open(Path::new(dir), flows::registry(outside, me))?;
+    if me != "teller" {
+        place.change_ports(as_told)?;
+    }
+    Ok(place)
 }
 
 /// Works for ever.

@@ -1,0 +1,414 @@
+//! The auditor: whatever was deleted, altered, forgotten or damaged is found, by run and by number; nothing else is, and it only reads.
+//! That a run which is well has no finding is held in all tests of this crate: whenever a world has come to rest, and of each
+//! checkpoint that is written ([`crate::bed`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stepwell::Registry;
+use stepwell::prelude::*;
+use stepwell_core::audit::{Finding, Referrer, WakeSource};
+use stepwell_core::history::Segment;
+use stepwell_core::write::{Write, WriteRequest};
+use stepwell_core::{
+    BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Payload, Revision, RunId, Timestamp, WorkerId,
+    WorkflowName, reference,
+};
+use stepwell_engine::{AuditQuery, Client, ClientError, Engine, Found, Ports, Settings, WorkerSettings};
+use stepwell_local::memory::Memory;
+use stepwell_ports::{
+    BlobStore as _, CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written,
+};
+use stepwell_testkit::faults::{Fate, Gate, PortCall};
+
+use crate::bed::{Bed, GRACE, MARK, minute, one_step, secs};
+use crate::story::{ANSWER, Outside, Story};
+
+const MORE: Signal<String> = Signal::new("more");
+/// Steps that leave a note, before the run waits.
+const NOTES: u32 = 40;
+
+/// Leaves a note in a log at each step, with a page in a blob of its own, and refers to the newest page; then waits for ever.
+struct Notes;
+
+#[derive(Serialize, Deserialize)]
+enum At {
+    Write,
+    Wait,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Book {
+    written: u32,
+    newest: Option<Blob<String>>,
+    notes: Log<Note>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    number: u32,
+    page: Blob<String>,
+}
+
+impl Workflow for Notes {
+    const NAME: &'static str = "notes";
+    const KEEPS_STATES: bool = true;
+    type Input = String;
+    type State = Book;
+    type Step = At;
+    type Output = (u32, Blob<String>);
+
+    fn begin(&self, _: String) -> (At, Book) {
+        (At::Write, Book::default())
+    }
+
+    fn signals() -> Signals {
+        Signals::none().and(MORE)
+    }
+
+    async fn step(&self, at: At, book: &mut Book, cx: &Cx) -> StepResult<Self> {
+        match at {
+            At::Write if book.written < NOTES => {
+                let number = book.written;
+                book.newest = Some(cx.blob(format!("newest {number}").as_str()).await?);
+                book.notes.push(Note { number, page: cx.blob(format!("page {number}").as_str()).await? });
+                book.written += 1;
+                Ok(goto(At::Write))
+            }
+            At::Write => Ok(wait(At::Wait).for_signal(MORE).without_deadline()),
+            At::Wait => {
+                let more = cx.take(MORE).await?;
+                Ok(complete((book.written, cx.blob(format!("{more:?}").as_str()).await?)))
+            }
+        }
+    }
+}
+
+fn bed() -> Bed {
+    Bed::new(Registry::new().with(Notes).with(Story(Outside::default())))
+}
+
+/// A run that has left its notes and waits.
+async fn noted() -> (Bed, RunId) {
+    let bed = bed();
+    let run = bed.start::<Notes>("x".repeat(10_000)).await;
+    bed.settle().await;
+    (bed, run)
+}
+
+fn blob_of(run: &RunId, text: &str) -> BlobRef {
+    BlobRef::of(run, &serde_json::to_vec(text).unwrap())
+}
+
+fn codes(found: &[Found]) -> Vec<(&'static str, u8)> {
+    found.iter().map(|found| (found.finding.code(), found.finding.invariant())).collect()
+}
+
+/// The auditor of the same world, with another store.
+fn auditor(bed: &Bed, store: Arc<dyn CheckpointStore>) -> Client {
+    Client::new(Ports { store, ..bed.ports_behind(&Gate::open()) }, bed.registry.clone())
+}
+
+async fn audit(client: &Client) -> Vec<Found> {
+    let query = AuditQuery { workflow: None, grace: GRACE, limit: 100, after: None };
+    client.audit(&query).await.unwrap().findings
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_counts_what_it_has_looked_at_and_writes_nothing() {
+    let (bed, run) = noted().await;
+    let waits = bed.start::<Story>(()).await;
+    bed.settle().await;
+    let new = bed.start::<Story>(()).await;
+    let page = bed.audit(GRACE).await;
+    assert_eq!(page.findings, []);
+    assert_eq!((page.runs, page.live, page.unknowns, page.next), (3, 3, 0, None));
+    assert_eq!(page.wake, BTreeMap::from([(WakeSource::Signal, 2), (WakeSource::Message, 1)]));
+    // Each note's page, and the newest of the others. And the story's one page.
+    assert_eq!(page.blobs, u64::from(NOTES + 2));
+
+    let gate = Gate::open();
+    let query = AuditQuery { workflow: Some(WorkflowName::new("story").unwrap()), grace: GRACE, limit: 1, after: None };
+    let client = bed.client_behind(&gate);
+    let first = client.audit(&query).await.unwrap();
+    let second = client.audit(&AuditQuery { after: first.next.clone(), ..query }).await.unwrap();
+    assert_eq!((first.runs, second.runs, second.next), (1, 1, None));
+    let looked = [PortCall::List, PortCall::Load, PortCall::History, PortCall::Log, PortCall::GetBlob];
+    let looks: usize = looked.iter().map(|call| gate.count(*call)).sum();
+    assert_eq!(gate.total(), looks as u64, "it only looks");
+    assert_eq!(gate.count(PortCall::Load), 2, "a run that is well is read once");
+    let _ = (run, waits, new);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blob_that_is_gone_or_altered_is_found_wherever_it_is_referred_to() {
+    let (bed, run) = noted().await;
+    for (text, of) in [
+        (format!("newest {}", NOTES - 1), Referrer::State),
+        ("page 0".into(), Referrer::Log),
+        (format!("page {}", NOTES - 1), Referrer::Log),
+    ] {
+        let blob = blob_of(&run, &text);
+        let good = bed.memory.get(&blob).await.unwrap();
+        bed.memory.damage(&blob, None);
+        let finding = Finding::MissingBlob { key: blob.key.clone(), of };
+        assert_eq!(bed.audited().await, [Found { run: run.clone(), finding }], "{text}");
+        bed.memory.damage(&blob, Some(b"\"other\"".to_vec()));
+        assert_eq!(codes(&bed.audited().await), [("altered-blob", 9)], "{text}");
+        bed.memory.damage(&blob, Some(good));
+        assert_eq!(bed.audited().await, [], "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_value_that_is_gone_is_found_from_the_input_to_the_output() {
+    let bed = bed();
+    let run = bed.start::<Notes>("x".repeat(10_000)).await;
+    let missing = async |of, blob: &Payload| {
+        let Payload::Blob(blob) = blob else { panic!("it lies in the checkpoint: {blob:?}") };
+        let good = bed.memory.get(blob).await.unwrap();
+        bed.memory.damage(blob, None);
+        let finding = Finding::MissingBlob { key: blob.key.clone(), of };
+        assert_eq!(bed.audited().await, [Found { run: run.clone(), finding }]);
+        bed.memory.damage(blob, Some(good));
+        assert_eq!(bed.audited().await, []);
+    };
+    let checkpoint = bed.checkpoint(&run).await;
+    missing(Referrer::Input, stepwell_core::decide::repair::known(&checkpoint)).await;
+    bed.settle().await;
+    bed.signal(&run, MORE, "y".repeat(10_000)).await;
+    let letter = bed.checkpoint(&run).await.mailbox.letters[0].clone();
+    missing(Referrer::Signal, &letter.payload).await;
+    bed.settle().await;
+    // Its result names a blob, which is as much as it is.
+    let output: serde_json::Value = bed.output(&run).await;
+    let [blob] = &reference::blobs(&output)[..] else { panic!("{output}") };
+    missing(Referrer::Output, &Payload::Blob(blob.clone())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_sends_refers_to_nothing() {
+    let (bed, run) = noted().await;
+    let blob = Json::of(&blob_of(&run, "no such page")).unwrap();
+    let strange = Json::of(&BlobRef { key: "elsewhere/x".into(), ..blob_of(&run, "x") }).unwrap();
+    bed.signal(&run, MORE, format!("{} {}", blob.text(), strange.text())).await;
+    let other = bed.start::<Notes>(blob.text()).await;
+    assert_eq!(bed.audited().await, []);
+    let _ = other;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_message_was_lost_is_found_unless_the_sweeper_finds_it_first() {
+    let bed = bed();
+    let run = bed.start::<Story>(()).await;
+    assert_eq!(bed.messages().await.len(), 1, "lost");
+    let since = bed.checkpoint(&run).await.due_at.unwrap();
+    tokio::time::sleep(since.plus(GRACE).since(bed.now())).await;
+    assert_eq!(bed.audited().await, []);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let finding = Finding::Forgotten { source: WakeSource::Message, since };
+    assert_eq!(bed.audited().await, [Found { run: run.clone(), finding }]);
+    // A longer grace is a longer one.
+    assert_eq!(bed.audit(GRACE + MARK).await.findings, []);
+    bed.engine().sweep(MARK).await.unwrap();
+    bed.settle().await;
+    assert_eq!(bed.audited().await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_whose_sender_has_died_is_found() {
+    let (bed, run) = noted().await;
+    let gate = Gate::planned(|_, call| if call == PortCall::Send { Fate::Unavailable } else { Fate::Pass });
+    let sent = bed.client_behind(&gate).signal(crate::bed::letter(&run, MORE, "more".into(), None)).await;
+    assert!(matches!(sent, Err(ClientError::NotSent { .. })), "{sent:?}");
+    tokio::time::sleep(MARK + GRACE).await;
+    assert_eq!(codes(&bed.audited().await), [("forgotten", 1)]);
+}
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, PartialEq)]
+enum Flaw {
+    /// Commits forget the watchdog's mark.
+    DropsMarks,
+    /// A checkpoint cannot be read.
+    Damaged,
+    /// Nor can a segment.
+    DamagedHistory,
+    /// The segment that begins there is gone.
+    LosesSegment(u64),
+    /// Entries of logs from there on are gone.
+    LosesEntries(u64),
+    /// The first look at a run shows something that cannot be.
+    Flickers,
+    /// Every look does.
+    Lies,
+    /// It answers later.
+    Away,
+}
+
+struct Flawed {
+    inner: Arc<Memory>,
+    flaw: Flaw,
+    looked: AtomicBool,
+}
+
+impl Flawed {
+    fn new(bed: &Bed, flaw: Flaw) -> Arc<Self> {
+        Arc::new(Self { inner: bed.memory.clone(), flaw, looked: AtomicBool::new(false) })
+    }
+}
+
+#[async_trait]
+impl CheckpointStore for Flawed {
+    async fn write(&self, request: &WriteRequest) -> Result<Written, StoreError> {
+        let mut request = request.clone();
+        if let (Write::Commit(commit), Flaw::DropsMarks) = (&mut request.write, self.flaw) {
+            commit.due_at = None;
+        }
+        self.inner.write(&request).await
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Checkpoint>, StoreError> {
+        let mut loaded = self.inner.load(run).await?;
+        let is_first = !self.looked.swap(true, Ordering::Relaxed);
+        match self.flaw {
+            Flaw::Damaged => return Err(StoreError::Damaged(format!("run {run}: its checksum is wrong"))),
+            Flaw::Away => return Err(StoreError::Unavailable("no connection".into())),
+            Flaw::Lies => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
+            Flaw::Flickers if is_first => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
+            Flaw::Flickers
+            | Flaw::DropsMarks
+            | Flaw::DamagedHistory
+            | Flaw::LosesSegment(_)
+            | Flaw::LosesEntries(_) => {}
+        }
+        Ok(loaded)
+    }
+
+    async fn log(&self, run: &RunId, log: LogId, first: u64, limit: usize) -> Result<Vec<Json>, StoreError> {
+        let mut entries = self.inner.log(run, log, first, limit).await?;
+        if let Flaw::LosesEntries(from) = self.flaw {
+            entries.truncate(usize::try_from(from.saturating_sub(first)).unwrap());
+        }
+        Ok(entries)
+    }
+
+    async fn effect(&self, run: &RunId, key: &EffectKey) -> Result<Option<EffectRecord>, StoreError> {
+        self.inner.effect(run, key).await
+    }
+
+    async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
+        if self.flaw == Flaw::DamagedHistory {
+            return Err(StoreError::Damaged(format!("run {run}: a segment cannot be read")));
+        }
+        let mut segments = self.inner.history(run, from, limit).await?;
+        segments.retain(|segment| Flaw::LosesSegment(segment.from.0) != self.flaw);
+        Ok(segments)
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        self.inner.claim(claim).await
+    }
+
+    async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
+        self.inner.due(until, limit, after).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
+        self.inner.list(query).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_forgets_marks_leaves_runs_without_a_wake_source() {
+    let bed = bed();
+    let run = bed.start::<Notes>(String::new()).await;
+    // Past the witness, who would not have it.
+    let engine_on = |store: Arc<dyn CheckpointStore>| {
+        let settings = Settings { worker: WorkerId::new("w").unwrap(), rules: bed.rules };
+        let ports = Ports { store, ..bed.ports_behind(&Gate::open()) };
+        Engine::new(ports, bed.registry.clone(), settings).unwrap()
+    };
+    let delivery = bed.receive(secs(1)).await.unwrap();
+    bed.work(&engine_on(Flawed::new(&bed, Flaw::DropsMarks)), &delivery, &one_step()).await;
+    let page = bed.audit(GRACE).await;
+    assert_eq!(codes(&page.findings), [("contradiction", 10), ("no-wake-source", 10)]);
+    assert!(page.findings.iter().all(|found| found.run == run));
+    assert_eq!((page.live, page.wake.len()), (1, 0), "it is live, and counted under no source");
+    // It has none, but its message was sent all the same.
+    let delivery = bed.receive(secs(1)).await.unwrap();
+    bed.work(&engine_on(bed.memory.clone()), &delivery, &minute()).await;
+    assert_eq!(bed.audited().await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_in_what_lies_beside_a_checkpoint_is_found() {
+    let (bed, run) = noted().await;
+    let segments = bed.memory.history(&run, Revision(1), 100).await.unwrap();
+    assert!(segments.len() > 4, "a long history: {}", segments.len());
+    for segment in &segments {
+        let auditor = auditor(&bed, Flawed::new(&bed, Flaw::LosesSegment(segment.from.0)));
+        let finding = Finding::HistoryGap { from: segment.from, to: segment.end() };
+        assert_eq!(audit(&auditor).await, [Found { run: run.clone(), finding }]);
+    }
+    for found in [0, 7, u64::from(NOTES) - 1] {
+        let auditor = auditor(&bed, Flawed::new(&bed, Flaw::LosesEntries(found)));
+        let finding = Finding::ShortLog { log: LogId(1), counted: u64::from(NOTES), found };
+        assert_eq!(audit(&auditor).await, [Found { run: run.clone(), finding }]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_run_is_a_finding_and_not_the_end_of_the_audit() {
+    let (bed, run) = noted().await;
+    for flaw in [Flaw::Damaged, Flaw::DamagedHistory] {
+        let found = audit(&auditor(&bed, Flawed::new(&bed, flaw))).await;
+        assert_eq!(codes(&found), [("unreadable", 9)]);
+        assert!(found[0].run == run && found[0].finding.to_string().contains("it cannot be read"));
+    }
+    // A store that is away tells nothing of its runs.
+    let query = AuditQuery { workflow: None, grace: GRACE, limit: 1, after: None };
+    let away = auditor(&bed, Flawed::new(&bed, Flaw::Away)).audit(&query).await;
+    assert!(matches!(away, Err(ClientError::Store(StoreError::Unavailable(_)))), "{away:?}");
+    let none = bed.client().audit(&AuditQuery { limit: 0, ..query }).await;
+    assert!(matches!(none, Err(ClientError::Store(StoreError::Invalid(_)))), "{none:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_when_a_run_is_looked_at_again_is_no_finding() {
+    let (bed, _) = noted().await;
+    assert_eq!(audit(&auditor(&bed, Flawed::new(&bed, Flaw::Flickers))).await, []);
+    assert_eq!(codes(&audit(&auditor(&bed, Flawed::new(&bed, Flaw::Lies))).await), [("counter", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_are_worked_on_while_they_are_audited_have_no_finding() {
+    let bed = bed();
+    for _ in 0..20 {
+        bed.start::<Notes>(String::new()).await;
+        bed.start::<Story>(()).await;
+    }
+    let slow =
+        || Gate::planned(|_, call| if call == PortCall::Commit { Fate::SlowAnswer(secs(1)) } else { Fate::Pass });
+    let workers = ["a", "b"].map(|name| bed.worker_behind(&slow(), name, WorkerSettings::default()));
+    let mut seen = 0;
+    for _ in 0..50 {
+        let page = bed.audit(GRACE).await;
+        assert_eq!(page.findings, []);
+        seen += page.wake.get(&WakeSource::Lease).copied().unwrap_or_default();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    assert!(seen > 0, "some were held while they were looked at");
+    for run in bed.client().list(&ListQuery { limit: 100, ..ListQuery::default() }).await.unwrap().items {
+        if run.workflow.as_str() == "story" {
+            bed.signal(&run.run, ANSWER, "yes".into()).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let page = bed.audit(GRACE).await;
+    assert_eq!((page.findings, page.live), (Vec::new(), 20));
+    drop(workers);
+}
