@@ -169,6 +169,8 @@ async fn a_store_that_stays_away_is_reported_and_nothing_is_done() {
     let gate = Gate::planned(|_, call| if call == PortCall::Start { Fate::Unavailable } else { Fate::Pass });
     let failed = bed.client_behind(&gate).start(start(INPUT, None)).await.unwrap_err();
     assert_eq!(failed.code(), "unavailable");
+    // Six tries, with pauses of 50 ms that double.
+    assert_eq!((gate.count(PortCall::Start), bed.elapsed().as_millis()), (6, 50 + 100 + 200 + 400 + 800));
     assert_eq!(bed.messages().await, []);
 }
 
