@@ -55,8 +55,8 @@ async fn a_message_that_was_given_up_is_a_warning() {
     assert!(ran.stdout.contains("1 message given up") && ran.stdout.contains("`stepwell dead-letters`"), "{ran:?}");
 }
 
-#[test]
-fn a_run_that_is_damaged_is_named_and_the_others_are_read() {
+/// Two runs, of which one was altered on disk, and which.
+fn with_a_damaged_run() -> (Stepwell, String) {
     let stepwell = Stepwell::new();
     let run = stepwell.start(&["hello", "--input", r#"{"name": "Grace"}"#]);
     stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
@@ -65,6 +65,13 @@ fn a_run_that_is_damaged_is_named_and_the_others_are_read() {
     let at = content.windows(5).rposition(|bytes| bytes == b"Grace").unwrap();
     content[at] = b'T';
     fs::write(&database, &content).unwrap();
+    (stepwell, run)
+}
+
+#[test]
+fn a_run_that_is_damaged_is_named_and_the_others_are_read() {
+    let (stepwell, run) = with_a_damaged_run();
+    let database = stepwell.data().join("stepwell.db");
     let ran = stepwell.run(&["doctor", "--json"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     let report = ran.json();
@@ -139,14 +146,7 @@ fn an_audit_finds_a_blob_that_somebody_has_deleted_or_altered() {
 
 #[test]
 fn an_audit_names_a_run_that_is_damaged_and_shows_nothing_of_it() {
-    let stepwell = Stepwell::new();
-    let run = stepwell.start(&["hello", "--input", r#"{"name": "Grace"}"#]);
-    stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
-    let database = stepwell.data().join("stepwell.db");
-    let mut content = fs::read(&database).unwrap();
-    let at = content.windows(5).rposition(|bytes| bytes == b"Grace").unwrap();
-    content[at] = b'T';
-    fs::write(&database, &content).unwrap();
+    let (stepwell, run) = with_a_damaged_run();
     let ran = stepwell.run(&["audit"]);
     assert_eq!(ran.code, Some(6), "{ran:?}");
     assert!(ran.stdout.contains("unreadable") && ran.stdout.contains(&run), "{ran:?}");

@@ -10,6 +10,7 @@ use stepwell_core::write::WriteRequest;
 use stepwell_core::{Checkpoint, EffectKey, EffectRecord, Json, LogId, Revision, RunId, Timestamp};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_testkit::{Double, StoreDouble};
 
 use crate::dice::{Dice, Temper};
 use crate::tape::{Seen, Tape, Who};
@@ -29,7 +30,6 @@ struct Latest {
     writer: Option<Who>,
     checkpoints: BTreeMap<RunId, Arc<Checkpoint>>,
     due: Option<DuePage>,
-    list: Option<(ListQuery, Page<RunSummary>)>,
 }
 
 impl Store {
@@ -39,7 +39,7 @@ impl Store {
 
     /// This store, as somebody has it: what they write is on the tape under their name. `inner` ends at the witness.
     pub(crate) fn signed(self: &Arc<Self>, who: Who, inner: Arc<dyn CheckpointStore>) -> Arc<dyn CheckpointStore> {
-        Arc::new(Signed { who, witness: Arc::clone(self), inner })
+        Arc::new(Double(Signed { who, witness: Arc::clone(self), inner }))
     }
 
     fn is_stale(&self) -> bool {
@@ -118,13 +118,7 @@ impl CheckpointStore for Store {
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        let old = if self.is_stale() { self.latest().list.clone() } else { None };
-        if let Some((_, page)) = old.filter(|(of, _)| of == query) {
-            return Ok(page);
-        }
-        let page = self.memory.list(query).await?;
-        self.latest().list = Some((query.clone(), page.clone()));
-        Ok(page)
+        self.memory.list(query).await
     }
 }
 
@@ -136,37 +130,13 @@ struct Signed {
 }
 
 #[async_trait]
-impl CheckpointStore for Signed {
+impl StoreDouble for Signed {
+    fn inner(&self) -> &dyn CheckpointStore {
+        &*self.inner
+    }
+
     async fn write(&self, request: &WriteRequest) -> Result<Written, StoreError> {
         self.witness.latest().writer = Some(Arc::clone(&self.who));
         self.inner.write(request).await
-    }
-
-    async fn load(&self, run: &RunId) -> Result<Option<Checkpoint>, StoreError> {
-        self.inner.load(run).await
-    }
-
-    async fn log(&self, run: &RunId, log: LogId, first: u64, limit: usize) -> Result<Vec<Json>, StoreError> {
-        self.inner.log(run, log, first, limit).await
-    }
-
-    async fn effect(&self, run: &RunId, key: &EffectKey) -> Result<Option<EffectRecord>, StoreError> {
-        self.inner.effect(run, key).await
-    }
-
-    async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
-        self.inner.history(run, from, limit).await
-    }
-
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        self.inner.claim(claim).await
-    }
-
-    async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
-        self.inner.due(until, limit, after).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        self.inner.list(query).await
     }
 }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use stepwell_ports::{BlobStore, CheckpointStore, RunQueue};
 
+use crate::Double;
+
 /// The name of the secret that a suite's workflows must hold for [`Broken::UncoveredSecret`] to have something to give away.
 pub const SECRET_NAME: &str = "outside-token";
 
@@ -132,7 +134,7 @@ impl Broken {
 
     /// This store, as such an engine uses it.
     pub fn store(self, inner: Arc<dyn CheckpointStore>) -> Arc<dyn CheckpointStore> {
-        Arc::new(store::Store::new(self, inner))
+        Arc::new(Double(store::Store::new(self, inner)))
     }
 
     /// This queue, as such an engine uses it.

@@ -2,16 +2,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use stepwell_core::history::Segment;
 use stepwell_core::mailbox::{EVIDENCE, PAUSE};
 use stepwell_core::write::{Amend, Commit, Refusal, Write, WriteRequest, check};
 use stepwell_core::{
-    Checkpoint, EffectKey, EffectRecord, Failure, FailureKind, Json, Letter, LogId, Outcome, Progress, Revision, RunId,
-    Status, Timestamp,
+    Checkpoint, EffectRecord, Failure, FailureKind, Json, Letter, Outcome, Progress, RunId, Status, Timestamp,
 };
-use stepwell_ports::{CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written};
+use stepwell_ports::{CheckpointStore, DuePage, StoreError, Written};
 
 use super::{Broken, SECRET, SECRET_NAME};
+use crate::StoreDouble;
 
 /// What one run's workers go back to: only once a run, since it has to end.
 enum GoesBack {
@@ -202,7 +201,11 @@ fn uncovered(progress: Progress) -> Progress {
 }
 
 #[async_trait]
-impl CheckpointStore for Store {
+impl StoreDouble for Store {
+    fn inner(&self) -> &dyn CheckpointStore {
+        &*self.inner
+    }
+
     async fn write(&self, request: &WriteRequest) -> Result<Written, StoreError> {
         match &request.write {
             Write::Acquire(_) => self.acquire(request).await,
@@ -213,34 +216,10 @@ impl CheckpointStore for Store {
         }
     }
 
-    async fn load(&self, run: &RunId) -> Result<Option<Checkpoint>, StoreError> {
-        self.inner.load(run).await
-    }
-
-    async fn log(&self, run: &RunId, log: LogId, first: u64, limit: usize) -> Result<Vec<Json>, StoreError> {
-        self.inner.log(run, log, first, limit).await
-    }
-
-    async fn effect(&self, run: &RunId, key: &EffectKey) -> Result<Option<EffectRecord>, StoreError> {
-        self.inner.effect(run, key).await
-    }
-
-    async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
-        self.inner.history(run, from, limit).await
-    }
-
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        self.inner.claim(claim).await
-    }
-
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
         if self.broken == Broken::ForgottenHandOff {
             return Ok(DuePage { items: Vec::new(), next: None });
         }
         self.inner.due(until, limit, after).await
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        self.inner.list(query).await
     }
 }
