@@ -34,13 +34,13 @@ pub fn check(checkpoint: &Checkpoint) -> Result<(), Broken> {
         | Status::Cancelled { .. } => None,
     };
     // One that a spent budget has cut short goes on where it was.
-    let mut waits = wait.into_iter().chain(progress.spent.cut_wait.as_deref());
+    let waits = || wait.into_iter().chain(progress.spent.cut_wait.as_deref());
     let rules: [(u8, &'static str, bool); 9] = [
         (1, "only a live run is leased", checkpoint.hold.lease.is_none() || status.is_live()),
         (2, "a run has a ticket", progress.ticket.0 >= 1),
         (3, "a step that ended was committed", progress.visit.0 <= progress.revision.0),
-        (4, "a wait names a signal or a time", waits.all(|wait| !wait.on.is_empty() || wait.until.is_some())),
-        (5, "a wait has seen no signal that has not come", wait.is_none_or(|wait| wait.seen <= checkpoint.mailbox.seq)),
+        (4, "a wait names a signal or a time", waits().all(|wait| !wait.on.is_empty() || wait.until.is_some())),
+        (5, "a wait has seen no signal that has not come", waits().all(|wait| wait.seen <= checkpoint.mailbox.seq)),
         (
             6,
             "a run that may wake by itself has a mark not before it",

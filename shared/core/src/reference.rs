@@ -32,7 +32,7 @@ impl Reference {
                 let log = LogId(u32::try_from(number("log")?).ok()?);
                 Some(Self::Log { log, len: number("len")? })
             }
-            3 if fields.contains_key("h") => BlobRef::deserialize(fields).ok().map(Self::Blob),
+            3 => BlobRef::deserialize(fields).ok().map(Self::Blob),
             _ => None,
         }
     }

@@ -219,7 +219,7 @@ impl Referrer {
 }
 
 impl Finding {
-    /// Which invariant it breaks, as numbered in the run protocol's section 9.
+    /// Which invariant it breaks, as numbered in `shared/PROOF.md`.
     pub const fn invariant(&self) -> u8 {
         match self {
             Self::Unreadable { .. } | Self::MissingBlob { .. } | Self::AlteredBlob { .. } | Self::ShortLog { .. } => 9,

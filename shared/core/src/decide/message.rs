@@ -1,6 +1,6 @@
 //! What to do with a queue message whose acquire was refused, and whom to wake after a signal.
 //!
-//! This is the table of the protocol's section 3, row by row.
+//! This is the protocol's table of what a worker does with a message, row by row.
 
 use alloc::string::String;
 use core::time::Duration;
