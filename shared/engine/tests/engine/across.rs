@@ -19,6 +19,17 @@ async fn another(set: &Set, plan: &[Do]) -> RunId {
     set.bed.start::<Order>(plan).await
 }
 
+/// One step of this run. Messages of others come again later.
+async fn turn_of(set: &Set, run: &RunId) {
+    loop {
+        let delivery = set.bed.receive(secs(1)).await.unwrap();
+        if delivery.message.run == *run {
+            set.bed.work(&set.bed.engine(), &delivery, &one_step()).await;
+            return;
+        }
+    }
+}
+
 /// Why a run is tried again.
 async fn trouble(set: &Set, run: &RunId) -> String {
     let progress = set.bed.checkpoint(run).await.progress;
@@ -143,6 +154,31 @@ async fn a_call_that_nothing_is_recorded_of_is_never_taken_over() {
     assert_eq!((set.bed.phase(&second).await, set.shop.requests().len()), (Phase::Completed, 1));
 }
 
+/// Its claim stands, its intent is on its way, and nothing is recorded: for all that the second can see, it may call at any moment.
+#[tokio::test(start_paused = true)]
+async fn while_the_first_is_about_to_call_the_second_waits() {
+    let set = Set::of(&[Do::Buy(SEAT)]).await;
+    let gate = Gate::planned(|_, call| if call == PortCall::Commit { Fate::SlowStart(secs(1)) } else { Fate::Pass });
+    let engine = set.bed.engine_behind(&gate, "w");
+    let delivery = set.bed.receive(secs(1)).await.unwrap();
+    let time = minute();
+    let (_, second) = tokio::join!(set.bed.work(&engine, &delivery, &time), async {
+        tokio::time::sleep(secs(1) / 2).await;
+        assert_eq!(set.bed.checkpoint(&set.run).await.progress.journal, [], "nothing is recorded");
+        let second = another(&set, &[Do::Buy(SEAT)]).await;
+        let (looks, delivery) = (Gate::open(), set.bed.receive(secs(1)).await.unwrap());
+        set.bed.work(&set.bed.engine_behind(&looks, "v"), &delivery, &one_step()).await;
+        let why = trouble(&set, &second).await;
+        assert!(why.contains("which has not made it yet"), "{why}");
+        assert_eq!(looks.count(PortCall::Effect), 0, "nothing of it lies beside its checkpoint");
+        assert_eq!(set.shop.requests().len(), 0);
+        second
+    });
+    set.bed.settle().await;
+    assert_eq!((set.bed.phase(&set.run).await, set.bed.phase(&second).await), (Phase::Completed, Phase::Completed));
+    assert_eq!(set.shop.requests().len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_first_has_taken_back_is_nobodys_result() {
     let shop = Shop::default();
@@ -152,9 +188,7 @@ async fn what_the_first_has_taken_back_is_nobodys_result() {
     assert_eq!(set.shop.stands(), ["seat"]);
     for _ in ["while it is about to", "when it has"] {
         let second = another(&set, &[Do::Buy(SEAT)]).await;
-        while set.bed.checkpoint(&second).await.progress.trouble.is_none() {
-            set.bed.turn(&one_step()).await;
-        }
+        turn_of(&set, &second).await;
         assert!(trouble(&set, &second).await.contains("which has made it and takes it back"));
         set.bed.settle().await;
         assert_eq!(set.bed.failure(&second).await.code.as_deref(), Some("taken"));

@@ -14,10 +14,10 @@ use stepwell_core::audit::{Finding, Referrer, WakeSource};
 use stepwell_core::history::Segment;
 use stepwell_core::write::{Write, WriteRequest};
 use stepwell_core::{
-    BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Payload, Revision, RunId, Timestamp, WorkerId,
+    BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Payload, Phase, Revision, RunId, Timestamp, WorkerId,
     WorkflowName, reference,
 };
-use stepwell_engine::{AuditQuery, Client, ClientError, Engine, Found, Ports, Settings, WorkerSettings};
+use stepwell_engine::{AuditPage, AuditQuery, Client, ClientError, Engine, Found, Ports, Settings, WorkerSettings};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{
     BlobStore as _, CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written,
@@ -81,6 +81,7 @@ impl Workflow for Notes {
             At::Write => Ok(wait(At::Wait).for_signal(MORE).without_deadline()),
             At::Wait => {
                 let more = cx.take(MORE).await?;
+                assert_eq!(cx.read(&book.notes).await?.len(), NOTES as usize);
                 Ok(complete((book.written, cx.blob(format!("{more:?}").as_str()).await?)))
             }
         }
@@ -359,6 +360,43 @@ async fn a_gap_in_what_lies_beside_a_checkpoint_is_found() {
         let finding = Finding::ShortLog { log: LogId(1), counted: u64::from(NOTES), found };
         assert_eq!(audit(&auditor).await, [Found { run: run.clone(), finding }]);
     }
+}
+
+/// What a log has lost is not read over.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_reads_a_log_with_a_gap_parks_its_run_and_names_the_entry() {
+    for lost in [0, 7, u64::from(NOTES) - 1] {
+        let (bed, run) = noted().await;
+        bed.signal(&run, MORE, "one more".to_owned()).await;
+        let settings = Settings { worker: WorkerId::new("w").unwrap(), rules: bed.rules };
+        let ports = Ports { store: Flawed::new(&bed, Flaw::LosesEntries(lost)), ..bed.ports_behind(&Gate::open()) };
+        let engine = Engine::new(ports, bed.registry.clone(), settings).unwrap();
+        let delivery = bed.receive(secs(1)).await.unwrap();
+        bed.work(&engine, &delivery, &minute()).await;
+        let reason = bed.parked(&run).await.to_string();
+        assert!(reason.contains(&format!("entry {lost} of log 1 of run {run} is missing")), "{reason}");
+        // It was restored.
+        bed.resume(&run).await;
+        bed.settle().await;
+        assert_eq!(bed.phase(&run).await, Phase::Completed);
+    }
+}
+
+#[test]
+fn two_pages_come_to_what_both_have() {
+    let page = |number: u64, source| AuditPage {
+        runs: number,
+        live: number + 1,
+        wake: [(source, number + 2)].into(),
+        unknowns: number + 3,
+        blobs: number + 4,
+        findings: Vec::new(),
+        next: Some(number.to_string()),
+    };
+    let (timer, signal) = (WakeSource::Timer, WakeSource::Signal);
+    let sum = page(10, timer).plus(page(200, signal)).plus(AuditPage { next: None, ..page(3_000, timer) });
+    assert_eq!((sum.runs, sum.live, sum.unknowns, sum.blobs, sum.next), (3_210, 3_213, 3_219, 3_222, None));
+    assert_eq!(sum.wake, [(timer, 3_014), (signal, 202)].into());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use stepwell::{Registry, Workflow, hours};
 use stepwell_core::budget::{ATTEMPTS, EFFECTS, OverBudget, Span, WALL_MS};
-use stepwell_core::{Amounts, FailureKind, ParkReason, Phase};
+use stepwell_core::{Amounts, FailureKind, ParkReason, Phase, WorkflowName};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
 use crate::bed::{T0, minute, secs};
@@ -201,6 +201,10 @@ async fn a_deployment_may_raise_it() {
     bed.settle().await;
     assert_eq!((bed.phase(&set.run).await, spent(&set).await), (Phase::Completed, cents(120)));
     assert_eq!(Order::<1, 8>::budget(), budget_of(8));
+    // Who shows a run beside its budget asks the client, whose program may not know the workflow.
+    let order = WorkflowName::new(Order::<1, 8>::NAME).unwrap();
+    assert_eq!(bed.client().budget(&order), Some(&budget_of(8)));
+    assert_eq!(bed.client().budget(&WorkflowName::new("unknown").unwrap()), None);
 }
 
 #[tokio::test(start_paused = true)]

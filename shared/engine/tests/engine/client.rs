@@ -369,3 +369,20 @@ async fn runs_are_listed_newest_first_page_by_page() {
     }
     assert_eq!(found, started);
 }
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_nobody_woke_are_listed_the_longest_overdue_first() {
+    let bed = Bed::new(Registry::new().with(Counter));
+    assert_eq!(bed.client().workflows().iter().map(|name| name.as_str()).collect::<Vec<_>>(), [Counter::NAME]);
+    let first = bed.start::<Counter>(Input { to: 3, label: "a".into() }).await;
+    tokio::time::sleep(MARK).await;
+    let second = bed.start::<Counter>(Input { to: 3, label: "b".into() }).await;
+    let due =
+        async |limit| -> Vec<RunId> { bed.client().due(limit).await.unwrap().into_iter().map(|due| due.run).collect() };
+    assert_eq!(due(9).await, std::slice::from_ref(&first), "the other's mark is still to come");
+    tokio::time::sleep(MARK).await;
+    assert_eq!(due(9).await, [first.clone(), second]);
+    assert_eq!(due(1).await, [first]);
+    bed.settle().await;
+    assert_eq!(due(9).await, Vec::<RunId>::new());
+}

@@ -330,6 +330,17 @@ async fn keyed_effects_beyond_the_ledger_are_found_again() {
     assert!(heaviest < 16_000, "{heaviest}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn as_long_as_the_ledger_holds_them_keyed_effects_cost_no_read() {
+    let orders = u32::try_from(LEDGER_RECORDS_MAX).unwrap();
+    let bed = Bed::new(Registry::new().with(Keyed { calls: Arc::default() }));
+    let run = bed.start::<Keyed>(orders).await;
+    let gate = Gate::open();
+    bed.settle_with(&bed.engine_behind(&gate, "w")).await;
+    assert_eq!(bed.phase(&run).await, Phase::Completed);
+    assert_eq!((gate.count(PortCall::Effect), gate.count(PortCall::Load)), (0, 0));
+}
+
 /// Pays, then produces a cursor that no checkpoint can hold.
 struct Bulky {
     paid: Arc<AtomicU32>,
@@ -371,8 +382,11 @@ async fn a_checkpoint_beyond_the_limit_parks_the_run_and_forgets_no_effect() {
     bed.settle().await;
     let reason = bed.parked(&run).await.to_string();
     assert!(reason.contains("the checkpoint would have"), "{reason}");
-    let journal = bed.checkpoint(&run).await.progress.journal;
-    assert!(matches!(&journal[..], [pay] if matches!(pay.outcome, Outcome::Succeeded(_))), "{journal:?}");
+    let progress = bed.checkpoint(&run).await.progress;
+    let weight = progress.weight();
+    assert!(matches!(&progress.journal[..], [pay] if matches!(pay.outcome, Outcome::Succeeded(_))), "{progress:?}");
+    // The result went to a blob, since it may be it that takes the room, and counts for all that.
+    assert!(progress.usage.bytes > 3_000 + weight as u64 - 24, "{} bytes, {weight} of them now", progress.usage.bytes);
     // Long after the outside has forgotten the key, nobody pays again.
     tokio::time::advance(hours(2)).await;
     bed.resume(&run).await;
@@ -392,6 +406,19 @@ async fn a_commit_that_the_store_will_never_take_parks_the_run_with_what_it_said
     bed.settle_with(&bed.engine_behind(&gate, "w")).await;
     let reason = bed.parked(&run).await;
     assert_eq!((reason.code(), reason.to_string().contains("scripted")), ("data", true), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_even_be_parked_has_its_message_buried() {
+    let bed = Bed::new(Registry::new().with(Text));
+    bed.start::<Text>((10, false)).await;
+    let gate = Gate::planned(|_, call| if call == PortCall::Commit { Fate::Refused } else { Fate::Pass });
+    let delivery = bed.receive(secs(1)).await.unwrap();
+    bed.work(&bed.engine_behind(&gate, "w"), &delivery, &minute()).await;
+    let dead = bed.memory.dead_letters();
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].reason.contains("the store refuses this"), "{}", dead[0].reason);
+    assert_eq!(gate.count(PortCall::Commit), 2, "as it was, and parked");
 }
 
 #[tokio::test(start_paused = true)]

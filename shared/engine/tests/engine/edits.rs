@@ -96,6 +96,8 @@ async fn before_it_begins_its_input_is_edited() {
     assert_eq!(bed.parked(&run).await.code(), "paused", "it stays parked");
     let refused = move_to(&bed, &run, json!({"Sum": 1})).await.unwrap_err();
     assert_eq!(refused.code(), "not-begun");
+    // A copy is applied, too: it is refused only where it would grow beyond what is accepted at all.
+    edit(&bed, &run, json!([{"op": "copy", "from": "/to", "path": "/to"}])).await.unwrap();
     let misfit = edit(&bed, &run, json!([{"op": "remove", "path": "/to"}])).await.unwrap_err();
     assert_eq!(misfit.code(), "misfit");
     bed.resume(&run).await;

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use stepwell::prelude::*;
-use stepwell_core::write::Write;
-use stepwell_core::{FailureKind, Fence, Phase, RunId};
+use stepwell_core::checkpoint::Lease;
+use stepwell_core::mailbox::EVIDENCE;
+use stepwell_core::write::{Acquire, Write, WriteRequest};
+use stepwell_core::{EffectRecord, FailureKind, Fence, Payload, Phase, RunId, WorkerId, WriteId};
 use stepwell_engine::{Ack, Engine};
-use stepwell_ports::Clock;
+use stepwell_ports::{CheckpointStore, Clock, Written};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
 use crate::bed::{Bed, T0, message, minute, secs};
@@ -374,4 +376,122 @@ async fn a_renewal_that_lands_late_does_not_make_a_worker_forget_its_run() {
     assert_eq!(bed.phase(&run).await, Phase::Completed);
     assert_eq!(bed.history(&run).await.len(), 2);
     assert_eq!(bed.witness.violations(), Vec::<String>::new());
+}
+
+/// Knows one effect from its first attempt; in its second it reads, calls without an answer, and calls for long.
+struct Told;
+
+impl Workflow for Told {
+    const NAME: &'static str = "told";
+    type Input = ();
+    type State = ();
+    type Step = ();
+    type Output = ();
+
+    fn begin(&self, (): ()) -> ((), ()) {
+        ((), ())
+    }
+
+    fn policy(&self, (): &()) -> StepPolicy {
+        StepPolicy::default().timeout(minutes(20)).retry(RetryPolicy::default().every(secs(1)))
+    }
+
+    async fn step(&self, (): (), (): &mut (), cx: &Cx) -> StepResult<Self> {
+        let answers = async |_: stepwell::Call<'_>| Ok::<_, CallError>(());
+        cx.effect("known").idempotent().call(answers).await?;
+        if cx.attempt() == 1 {
+            return Err(StepError::retry("not yet"));
+        }
+        cx.effect("look").read().call(answers).await?;
+        let lost = async |_: stepwell::Call<'_>| Err::<(), _>(CallError::unknown("no answer"));
+        assert!(cx.effect("lost").idempotent().call(lost).await.is_err());
+        let slow = async |_: stepwell::Call<'_>| {
+            tokio::time::sleep(secs(25)).await;
+            Ok::<_, CallError>(())
+        };
+        cx.effect("slow").idempotent().deadline(secs(40)).call(slow).await?;
+        // It needs no longer lease than was asked for, and still is no matter of who has lost the run.
+        cx.effect("more").idempotent().deadline(secs(1)).call(answers).await?;
+        tokio::time::sleep(minutes(15)).await;
+        Ok(complete(()))
+    }
+}
+
+/// What a worker hears that has lost its run is waited for and told, if asking again could act again and nobody knows it yet.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_lost_its_run_still_tells_what_its_call_has_answered() {
+    let bed = Bed::new(Registry::new().with(Told));
+    let run = bed.start::<Told>(()).await;
+    bed.turn(&minute()).await;
+    let delivery = bed.receive(secs(10)).await.unwrap();
+    let began = bed.elapsed();
+    let (engine, time) = (bed.engine_behind(&Gate::open(), "a"), minute());
+    let (ack, ()) = tokio::join!(engine.turn(&delivery.message, &time), async {
+        tokio::time::sleep(secs(5)).await;
+        // Another worker, whose clock is an hour ahead, takes the lease for over.
+        let now = bed.now().plus(minutes(60));
+        let lease = Lease { owner: WorkerId::new("b").unwrap(), since: now, until: now.plus(minutes(1)) };
+        let acquire = Write::Acquire(Acquire { ticket: delivery.message.ticket, lease });
+        let request = WriteRequest { run: run.clone(), id: WriteId(99), now, write: acquire };
+        assert!(matches!(bed.memory.write(&request).await, Ok(Written::Applied(_))));
+    });
+    assert_eq!(ack, Ack::Leave);
+    // It learns of its loss when it renews, at second 20; the call is over at second 25, and nothing else is waited for.
+    let took = bed.elapsed().saturating_sub(began);
+    assert!((secs(25)..secs(26)).contains(&took), "{took:?}");
+    let letters = bed.checkpoint(&run).await.mailbox.letters;
+    let told = letters.iter().map(|letter| match &letter.payload {
+        Payload::Inline(told) if letter.name.as_str() == EVIDENCE => told.parse::<EffectRecord>().unwrap(),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.map(|record| (record.name.clone(), record.outcome.as_str())).collect();
+    assert_eq!(told, [("slow".to_owned(), "succeeded")]);
+}
+
+/// Wires money once, which takes long.
+struct Wire;
+
+impl Workflow for Wire {
+    const NAME: &'static str = "wire";
+    type Input = ();
+    type State = ();
+    type Step = ();
+    type Output = String;
+
+    fn begin(&self, (): ()) -> ((), ()) {
+        ((), ())
+    }
+
+    async fn step(&self, (): (), (): &mut (), cx: &Cx) -> StepResult<Self> {
+        let slow = async |_: stepwell::Call<'_>| {
+            tokio::time::sleep(secs(25)).await;
+            Ok::<_, CallError>("wired".to_owned())
+        };
+        Ok(complete(cx.effect("wire").key("order-7").once().deadline(secs(40)).call(slow).await?))
+    }
+}
+
+/// Who took the run over did not know what came of the call, and a person would have had to find out.
+#[tokio::test(start_paused = true)]
+async fn late_evidence_brings_back_a_run_that_is_parked_for_want_of_it() {
+    let bed = Bed::new(Registry::new().with(Wire));
+    let run = bed.start::<Wire>(()).await;
+    let delivery = bed.receive(secs(10)).await.unwrap();
+    let (engine, other, time) =
+        (bed.engine_behind(&Gate::open(), "a"), bed.engine_behind(&Gate::open(), "b"), minute());
+    let (ack, ()) = tokio::join!(engine.turn(&delivery.message, &time), async {
+        tokio::time::sleep(secs(5)).await;
+        // Another worker, whose clock is an hour ahead, takes the lease for over, and dies at once.
+        let lease = Lease { owner: WorkerId::new("c").unwrap(), since: bed.now(), until: bed.now() };
+        let acquire = Write::Acquire(Acquire { ticket: delivery.message.ticket, lease });
+        let request =
+            WriteRequest { run: run.clone(), id: WriteId(99), now: bed.now().plus(minutes(60)), write: acquire };
+        assert!(matches!(bed.memory.write(&request).await, Ok(Written::Applied(_))));
+        tokio::time::sleep(secs(1)).await;
+        other.turn(&delivery.message, &time).await;
+        assert_eq!(bed.parked(&run).await.code(), "unknown-outcome");
+    });
+    assert_eq!(ack, Ack::Leave);
+    bed.settle().await;
+    assert_eq!(bed.output::<String>(&run).await, "wired");
 }

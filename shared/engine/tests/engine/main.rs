@@ -24,6 +24,7 @@ mod repair;
 mod retries;
 mod settling;
 mod shop;
+mod sizes;
 mod states;
 mod story;
 mod sweep;

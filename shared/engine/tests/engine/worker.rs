@@ -80,6 +80,19 @@ async fn no_more_runs_are_worked_at_once_than_it_is_told() {
     assert_eq!(worker.stop().await, WorkerReport { turns: 10, buried: 0, abandoned: 0 });
 }
 
+/// Each request to the queue costs.
+#[tokio::test(start_paused = true)]
+async fn messages_are_taken_as_many_at_once_as_there_is_room_for() {
+    let (bed, busy) = bed();
+    start(&bed, 12, (1, 60)).await;
+    let gate = Gate::open();
+    let worker = bed.worker_behind(&gate, "w", WorkerSettings { concurrency: 20, ..WorkerSettings::default() });
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(busy.now.load(Ordering::Relaxed), 12);
+    assert_eq!(gate.count(PortCall::Receive), 2, "all twelve, and one that waits for more");
+    worker.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_runs_go_side_by_side() {
     let (bed, busy) = bed();

@@ -5,6 +5,7 @@
 
 mod leaks;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +55,12 @@ async fn nothing_that_a_secret_covers_is_written() {
     drop(std::panic::take_hook());
 
     assert!(log.text().contains("turn ended"), "the log was not captured");
+    // It says why by kind and code, which are no values.
+    let whys: BTreeSet<String> = log.text().lines().filter(|line| line.starts_with("why=")).map(Into::into).collect();
+    for why in ["error", "panic", "refused", "terminal", "unknown-outcome"] {
+        assert!(whys.contains(&format!("why={why:?}")), "{why}: {whys:?}");
+    }
+    assert!(whys.iter().any(|why| why.starts_with("why=\"terminal [")), "{whys:?}");
     let mut written: Vec<(String, Vec<u8>)> =
         written.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes)).collect();
     written.push(("log".into(), log.text().into_bytes()));

@@ -97,7 +97,7 @@ impl Broken {
         Self::ALL.into_iter().find(|broken| broken.name() == name)
     }
 
-    /// Which invariant of the protocol (section 9) it breaks.
+    /// Which invariant it breaks, as numbered in `shared/PROOF.md`.
     pub const fn invariant(self) -> u8 {
         match self {
             Self::ForgottenHandOff => 1,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Instant;
 use std::{env, fs, io};
 
@@ -91,14 +91,23 @@ fn run() -> io::Result<bool> {
         .args(["mutants", "--no-shuffle", "--colors", "never", "--timeout", SECONDS_MAX, "-o"])
         .arg(&out)
         .args(packages(&arguments.by_ref().collect::<Vec<_>>()))
+        // Looking up where each of many failing tests has failed takes longer than the tests.
+        .env("RUST_BACKTRACE", "0")
         .status()?;
     let list = old.join("outcomes.json");
-    let text = fs::read_to_string(&list)
-        .map_err(|error| io::Error::other(format!("cargo-mutants left no {}: {error}; {status}", list.display())))?;
+    let text = fs::read_to_string(&list).map_err(|error| io::Error::other(no_list(&list, &error, status)))?;
     let found: Outcomes = serde_json::from_str(&text).map_err(io::Error::other)?;
     let (report, files) = judge(&found, &argued(&fs::read_to_string(ARGUED)?)?, began);
     print(&files)?;
     report.finish()
+}
+
+/// Why there is no list: where it finds nothing to test, cargo-mutants ends well and leaves none.
+fn no_list(list: &Path, error: &io::Error, status: ExitStatus) -> String {
+    if status.success() && error.kind() == io::ErrorKind::NotFound {
+        return "no mutant matches what was asked for: cargo-mutants found none".into();
+    }
+    format!("cargo-mutants tested nothing ({status}): {}: {error}", list.display())
 }
 
 /// What cargo-mutants is asked, with the packages where no files of others are named.
@@ -230,6 +239,13 @@ mod tests {
         assert_eq!(judged(vec![], ""), "0 passed, 1 failed");
         let baseline = Outcome { scenario: Scenario::Baseline, summary: Summary::Failure };
         assert_eq!(judged(vec![baseline, outcome("a.rs:1:1: b", Summary::CaughtMutant)], ""), "2 passed, 1 failed");
+    }
+
+    #[test]
+    fn nothing_found_is_told_from_a_failure() {
+        let told = |kind: io::ErrorKind| no_list(Path::new("outcomes.json"), &kind.into(), ExitStatus::default());
+        assert!(told(io::ErrorKind::NotFound).starts_with("no mutant matches"));
+        assert!(told(io::ErrorKind::PermissionDenied).contains("outcomes.json"));
     }
 
     #[test]
