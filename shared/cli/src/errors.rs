@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use stepwell_core::WorkflowName;
 use stepwell_core::limits::VALUE_BYTES_MAX;
 use stepwell_core::link::LinkKeysError;
 use stepwell_engine::{ClientError, EngineError, Remedy};
@@ -94,6 +95,8 @@ pub(crate) enum CliError {
     NoLinks(String),
     #[error("dead letters cannot be shown: {0}")]
     NoLetters(String),
+    #[error("no run of workflow {0} was found: is that its name? Without --workflow, every run is looked at")]
+    NothingAudited(WorkflowName),
     #[error("{why}")]
     Stack { code: &'static str, why: String },
 }
@@ -132,6 +135,7 @@ impl CliError {
             Self::OnlyHere(_) => "only-here",
             Self::NoLinks(_) => "no-links",
             Self::NoLetters(_) => "no-letters",
+            Self::NothingAudited(_) => "no-runs",
             Self::Stack { code, .. } => code,
         }
     }
@@ -153,6 +157,7 @@ impl CliError {
             | Self::OnlyHere(_)
             | Self::NoLinks(_)
             | Self::NoLetters(_)
+            | Self::NothingAudited(_)
             | Self::Stack { .. } => Remedy::FixTheInput,
             Self::Open(OpenError::Unavailable { .. }) | Self::StoppedAtOnce | Self::Interrupted => Remedy::Retry,
             Self::Engine(_)

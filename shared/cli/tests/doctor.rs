@@ -103,18 +103,21 @@ fn a_folder_that_takes_no_blob_fails() {
 fn an_audit_of_runs_that_are_well_gives_their_figures() {
     let stepwell = Stepwell::new();
     stepwell.run(&["audit"]).failed(3, &["no runs in the folder"]);
-    stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
+    let first = stepwell.start(&["hello", "--input", r#"{"name": "Ada"}"#]);
     let worker = stepwell.worker(&[]);
     let ended = stepwell.start(&["hello", "--input", r#"{"name": "Grace"}"#]);
-    stepwell.wait_for(&ended, "completed");
+    for run in [&first, &ended] {
+        stepwell.wait_for(run, "completed");
+    }
     worker.signal("TERM");
     worker.end();
     let ran = stepwell.run(&["audit"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert!(ran.stdout.starts_with("2 runs, ") && ran.stdout.ends_with("nothing is wrong\n"), "{ran:?}");
-    let report = stepwell.json(&["audit", "--workflow", "brief", "--grace", "1h"]);
-    let none = json!({"runs": 0, "live": 0, "wake": {}, "unknowns": 0, "blobs": 0, "found": 0, "findings": []});
-    assert_eq!(report, none);
+    let report = stepwell.json(&["audit", "--workflow", "hello", "--grace", "1h"]);
+    let well = json!({"runs": 2, "live": 0, "wake": {}, "unknowns": 0, "blobs": 0, "found": 0, "findings": []});
+    assert_eq!(report, well);
+    stepwell.run(&["audit", "--workflow", "helo"]).failed(3, &["no run of workflow helo was found", "--workflow"]);
     stepwell.run(&["audit", "--grace", "soon"]).failed(2, &["give a time such as"]);
 }
 

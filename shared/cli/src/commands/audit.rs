@@ -42,6 +42,10 @@ pub(super) async fn run(cli: &Cli, args: &args::Audit, out: Output) -> Result<Ex
             say(format_args!("{} audited, {} so far", count(view.runs, "run"), count(view.found, "finding")));
         }
     }
+    if let (0, Some(workflow)) = (view.runs, query.workflow) {
+        // A name that is wrong must not pass for runs that are well.
+        return Err(CliError::NothingAudited(workflow));
+    }
     out.data(&view)?;
     Ok(if view.found == 0 { Exit::Done } else { Exit::Broken })
 }
