@@ -82,7 +82,7 @@ export STEPWELL_CHROMIUM ?= /usr/bin/chromium
 MUTANTS_VERSION := 27.1.0
 MUTANTS := $(abspath $(TARGET)/tools/cargo-mutants-$(MUTANTS_VERSION))/bin/cargo-mutants
 
-# How long the suites with `-long` in their names go on.
+# How long sim-long goes on, and fuzz-long with all of its targets. chaos-long is as long as its runs and faults are.
 MINUTES ?= 30
 SEED ?=
 
@@ -122,11 +122,11 @@ test: ## Everyday tests and the examples in the docs; the last line counts them
 
 # Optimised: it searches millions of states, and builds little for it.
 model: ## Every reachable state of small worlds, over the protocol's own functions (ARGS=--long: larger ones)
-	@$(SAY) "searching every state that the protocol can reach in small worlds"
+	@$(SAY) "building with optimisation, and searching every state that the protocol can reach in small worlds"
 	@$(RUN) --profile bench -p stepwell-model -- $(ARGS)
 
 sim: ## The engine in a world that fails in every way, 10,000 seeds of it (SEED=… tells the story of one)
-	@$(SAY) "simulating: everything that goes wrong follows from a seed"
+	@$(SAY) "building what changed, and simulating: everything that goes wrong follows from a seed"
 	@$(RUN) -p stepwell-simulation -- $(if $(SEED),--seed $(SEED) --trace) $(ARGS)
 
 sim-long: ## The same for MINUTES=30 or as long as you say, optimised, from a seed that no run before had
@@ -134,11 +134,11 @@ sim-long: ## The same for MINUTES=30 or as long as you say, optimised, from a se
 	@$(RUN) --profile bench -p stepwell-simulation -- --minutes $(MINUTES) --from $$(date +%s)000000 $(ARGS)
 
 chaos: ## Real processes, killed, frozen and cut off, until every run has ended well
-	@$(SAY) "running the chaos suite: it kills the processes it starts"
+	@$(SAY) "building what changed, and running the chaos suite: it kills the processes it starts"
 	@$(SUITE) chaos -- cargo test -p stepwell-chaos --no-fail-fast $(LOCKED) $(ARGS)
 
-chaos-long: ## Ten times as many runs and faults of its long story (STEPWELL_CHAOS_RUNS=…, STEPWELL_CHAOS_FAULTS=…, STEPWELL_CHAOS_SEED=…)
-	@$(SAY) "running the long story of the chaos suite: it kills the processes it starts"
+chaos-long: ## Its long story with ten times as many runs and faults: they say how long it is (STEPWELL_CHAOS_RUNS=…, STEPWELL_CHAOS_FAULTS=…, STEPWELL_CHAOS_SEED=…)
+	@$(SAY) "building what changed, and running the long story of the chaos suite: it kills the processes it starts"
 	@STEPWELL_CHAOS_RUNS=$${STEPWELL_CHAOS_RUNS:-10000} STEPWELL_CHAOS_FAULTS=$${STEPWELL_CHAOS_FAULTS:-3200} \
 		$(SUITE) chaos-long -- cargo test -p stepwell-chaos --test story --no-fail-fast $(LOCKED) $(ARGS)
 
@@ -152,7 +152,8 @@ fuzz: ## Made-up bytes for what reads stored and foreign data: a few seconds eac
 	@$(SAY) "building the fuzz targets with coverage, and fuzzing each for a few seconds"
 	@$(RUN) -p stepwell-fuzz -- $(ARGS)
 
-fuzz-long: ## The same for MINUTES=30 in all, or as long as you say
+fuzz-long: ## The same for MINUTES=30, or as long as you say, in sum over all targets
+	@$(SAY) "building the fuzz targets with coverage, and fuzzing all of them for $(MINUTES) minutes in sum"
 	@$(RUN) -p stepwell-fuzz -- --minutes $(MINUTES) $(ARGS)
 
 # Hours for all of them: name files, or a shard of them, such as ARGS="-f shared/core/src/write.rs" or ARGS="--shard 3/50".
@@ -161,7 +162,7 @@ mutants: | $(MUTANTS) ## Change the product's code a line at a time: which chang
 	@$(RUN) -p stepwell-proof --bin mutants -- $(MUTANTS) $(ARGS)
 
 proof: ## Which suite notices which broken engine: the table in shared/PROOF.md, made anew (ARGS=--write puts it there)
-	@$(SAY) "breaking the engine on purpose, once for each promise"
+	@$(SAY) "building what changed, and breaking the engine on purpose, once for each promise"
 	@$(RUN) -p stepwell-proof --bin stepwell-proof -- $(ARGS)
 
 # Two of the suites run on both emulators.

@@ -19,7 +19,29 @@ pub mod story;
 use std::env;
 
 /// The seed of a test: from `STEPWELL_CHAOS_SEED`, or a fresh one.
+///
+/// # Panics
+/// On one that is no number: a test that is to be repeated must not play another. Where `STEPWELL_CHAOS_BROKEN` names no broken
+/// engine, too: otherwise all processes would say it again and again, and the test that nothing moves.
+#[allow(clippy::panic, reason = "it is called by tests alone, at their begin")]
 pub fn seed() -> u64 {
-    let given = env::var("STEPWELL_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or_else(|| fastrand::u64(..1_000_000))
+    if let Err(error) = story::home::broken() {
+        panic!("{error}");
+    }
+    let Some(given) = env::var_os("STEPWELL_CHAOS_SEED") else { return fastrand::u64(..1_000_000) };
+    number(&given.to_string_lossy()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn number(given: &str) -> Result<u64, String> {
+    given.parse().map_err(|_| format!("STEPWELL_CHAOS_SEED is {given:?}, and no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_seed_that_is_no_number_is_refused_by_name() {
+        assert_eq!(super::number("7"), Ok(7));
+        let error = super::number("abc").unwrap_err();
+        assert!(error.contains("STEPWELL_CHAOS_SEED") && error.contains("abc"), "{error}");
+    }
 }

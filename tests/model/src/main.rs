@@ -22,17 +22,18 @@ struct Asked {
 }
 
 impl Asked {
-    fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
+    /// What was asked, or the word that was not understood.
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut asked = Self::default();
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--long" => asked.long = true,
-                "--minutes" => asked.time_max = Some(Duration::from_mins(args.next()?.parse().ok()?)),
-                "--states" => asked.states_max = Some(args.next()?.parse().ok()?),
-                _ => return None,
+                "--minutes" => asked.time_max = Some(Duration::from_mins(u64::from(number(&arg, args.next())?))),
+                "--states" => asked.states_max = Some(u64::from(number(&arg, args.next())?)),
+                _ => return Err(format!("unknown word {arg}")),
             }
         }
-        Some(asked)
+        Ok(asked)
     }
 
     fn is_bounded(&self) -> bool {
@@ -49,6 +50,12 @@ impl Asked {
     }
 }
 
+fn number(option: &str, given: Option<String>) -> Result<u32, String> {
+    let given = given.unwrap_or_default();
+    let number = given.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{option} wants a number above 0, not {given:?}"))
+}
+
 /// What all searches came to.
 #[derive(Default)]
 struct Totals {
@@ -60,9 +67,12 @@ struct Totals {
 
 fn main() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
-    let Some(asked) = Asked::parse(std::env::args().skip(1)) else {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::from(2));
+    let asked = match Asked::parse(std::env::args().skip(1)) {
+        Ok(asked) => asked,
+        Err(error) => {
+            writeln!(io::stderr(), "stepwell-model: {error}; {USAGE}")?;
+            return Ok(ExitCode::from(2));
+        }
     };
     let mut report = Report::new("model");
     let totals = search_worlds(&asked, &mut report, &mut out)?;
@@ -152,4 +162,22 @@ fn tell(wrong: &Wrong, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {number:>2}. {step}")?;
     }
     writeln!(out, "   => {}", wrong.what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(given: &str) -> Result<Asked, String> {
+        Asked::parse(given.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_bad_word_is_refused_by_name() {
+        for given in ["--nonsense", "--minutes x", "--minutes 0", "--states -1", "--states"] {
+            let error = parse(given).err().unwrap();
+            assert!(given.split_whitespace().all(|word| error.contains(word)), "{given}: {error}");
+        }
+        assert!(parse("--long --states 7").is_ok_and(|asked| asked.long && asked.states_max == Some(7)));
+    }
 }

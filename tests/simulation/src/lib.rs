@@ -82,7 +82,7 @@ pub struct Played {
 /// What no world may show.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrong {
-    /// Which invariant of the protocol (section 9) is broken. `None`: not one of those, an answer that is not true, say.
+    /// Which invariant is broken, as numbered in `shared/PROOF.md`. `None`: not one of those, an answer that is not true, say.
     pub invariant: Option<u8>,
     /// What was seen.
     pub what: String,

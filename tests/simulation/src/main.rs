@@ -1,7 +1,8 @@
 //! Plays worlds: `stepwell-simulation [--seed N] [--seeds N] [--from N] [--minutes N] [--broken NAME] [--trace]`.
 //!
-//! Without words it plays 10,000 seeds. One seed alone (`--seed`) is told as a story with `--trace`. `--minutes` goes on until the time is
-//! over. `--broken` plays on an engine that is broken on purpose: then something has to be found.
+//! Without words it plays 10,000 seeds. One seed alone (`--seed`) is told as a story with `--trace`. `--minutes`, which may be a fraction,
+//! goes on until the time is over. `--broken` plays on an engine that is broken on purpose. Exit code 0: nothing was found; 1: something was,
+//! also where the engine is broken on purpose; 2: a word that is not understood.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -13,18 +14,18 @@ use stepwell_testkit::broken::Broken;
 
 const SEEDS: u64 = 10_000;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Words {
     seed: Option<u64>,
-    seeds: Option<u64>,
+    seeds: u64,
     from: u64,
-    minutes: Option<u64>,
+    until: Option<Instant>,
     broken: Option<Broken>,
     trace: bool,
 }
 
-fn words() -> Result<Words, String> {
-    let (mut words, mut given) = (Words::default(), env::args().skip(1));
+fn words(mut given: impl Iterator<Item = String>) -> Result<Words, String> {
+    let (mut words, mut seeds) = (Words::default(), None);
     while let Some(word) = given.next() {
         let mut number = || -> Result<u64, String> {
             let number = given.next().ok_or_else(|| format!("{word} wants a number"))?;
@@ -32,9 +33,9 @@ fn words() -> Result<Words, String> {
         };
         match word.as_str() {
             "--seed" => words.seed = Some(number()?),
-            "--seeds" => words.seeds = Some(number()?),
+            "--seeds" => seeds = Some(number()?),
             "--from" => words.from = number()?,
-            "--minutes" => words.minutes = Some(number()?),
+            "--minutes" => words.until = Some(until(&given.next().unwrap_or_default())?),
             "--trace" => words.trace = true,
             "--broken" => {
                 let name = given.next().unwrap_or_default();
@@ -47,7 +48,23 @@ fn words() -> Result<Words, String> {
             _ => return Err(format!("unknown word {word}; known: --seed --seeds --from --minutes --broken --trace")),
         }
     }
+    if seeds == Some(0) {
+        return Err("--seeds wants a number above 0".into());
+    }
+    // By the clock alone, as many are played as there are.
+    let room = u64::MAX - words.from;
+    words.seeds = seeds.unwrap_or(if words.until.is_some() { room } else { SEEDS });
+    if words.seeds == 0 || words.seeds > room {
+        return Err(format!("--from {} leaves no room for so many seeds", words.from));
+    }
     Ok(words)
+}
+
+fn until(minutes: &str) -> Result<Instant, String> {
+    let given: Option<f64> = minutes.parse().ok().filter(|minutes| *minutes > 0.0);
+    let lasts = given.and_then(|minutes| Duration::try_from_secs_f64(minutes * 60.0).ok());
+    let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
+    until.ok_or_else(|| format!("--minutes wants a number above 0 that a clock can count to, not {minutes:?}"))
 }
 
 /// One world, as a story.
@@ -73,18 +90,23 @@ fn run(words: &Words) -> io::Result<bool> {
     if let (Some(seed), true) = (words.seed, words.trace) {
         return tell(seed, settings);
     }
-    let until = words.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
-    let (from, seeds) = match words.seed {
-        Some(seed) => (seed, 1),
-        None => (words.from, words.seeds.unwrap_or(if until.is_some() { u64::MAX } else { SEEDS })),
-    };
+    let until = words.until;
+    let (from, seeds) = words.seed.map_or((words.from, words.seeds), |seed| (seed, 1));
     let settings = Settings { traced: false, ..settings };
-    Suite { from, seeds, until, settings }.play().report().finish()
+    let name = if until.is_some() { "sim-long" } else { "sim" };
+    let again = words.broken.map(|broken| format!(r#" ARGS="--broken {}""#, broken.name())).unwrap_or_default();
+    Suite { from, seeds, until, settings }.play().report(name, &again).finish()
 }
 
 fn main() -> ExitCode {
-    let done = words().map_err(io::Error::other).and_then(|words| run(&words));
-    match done {
+    let words = match words(env::args().skip(1)) {
+        Ok(words) => words,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "stepwell-simulation: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&words) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -92,5 +114,48 @@ fn main() -> ExitCode {
             let _ = writeln!(io::stderr(), "stepwell-simulation: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: &str) -> Result<Words, String> {
+        words(given.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn words_that_would_play_nothing_or_for_ever_are_refused_by_name() {
+        for given in ["--seeds 0", "--seeds x", "--seed", "--from -1", "--broken x", "--nonsense"] {
+            let error = read(given).unwrap_err();
+            assert!(
+                given.split_whitespace().all(|word| error.contains(word.trim_start_matches('-'))),
+                "{given}: {error}"
+            );
+        }
+        for minutes in ["0", "-1", "nan", "inf", "4e17", "18446744073709551615", "x"] {
+            let error = read(&format!("--minutes {minutes}")).unwrap_err();
+            assert!(error.contains("--minutes") && error.contains(minutes), "{minutes}: {error}");
+        }
+    }
+
+    #[test]
+    fn minutes_may_be_a_fraction() {
+        let until = read("--minutes 0.5").unwrap().until.unwrap();
+        assert!(until <= Instant::now() + Duration::from_secs(30));
+    }
+
+    #[test]
+    fn seeds_beyond_the_last_are_refused() {
+        for given in [
+            "--from 18446744073709551615 --seeds 2",
+            "--from 18446744073709551615",
+            "--from 18446744073709551615 --minutes 1",
+        ] {
+            assert!(read(given).unwrap_err().contains("18446744073709551615"), "{given}");
+        }
+        assert!(read("--from 18446744073709551614 --seeds 1").is_ok());
+        assert!(read("--from 18446744073709551614 --minutes 1").is_ok());
     }
 }

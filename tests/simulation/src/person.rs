@@ -69,14 +69,14 @@ impl World {
         if lands.is_some_and(|lands| lands > self.tape.now()) {
             return;
         }
-        let EffectRecord { key, class, .. } = record;
+        let key = &record.key;
         let resolution = match self.outside.found(key.as_str()) {
             _ if checkpoint.cancel.is_some() && self.dice.chance(100) => Resolution::SignOff,
             Some(receipt) => match Json::of(&receipt) {
                 Ok(receipt) => Resolution::Succeeded(Payload::Inline(receipt)),
                 Err(_) => return,
             },
-            None if class.needs_intent() && self.dice.chance(300) => Resolution::Failed("it never came".into()),
+            None if self.dice.chance(300) => Resolution::Failed("it never came".into()),
             None => Resolution::TryAgain,
         };
         self.tape.count("unknown outcomes settled by a person");

@@ -90,8 +90,11 @@ impl Total {
     }
 
     /// As a report: what happened how often, and each seed that went wrong.
-    pub fn report(&self) -> Report {
-        let mut report = Report::new("sim");
+    pub fn report(&self, suite: &'static str, again: &str) -> Report {
+        let mut report = Report::new(suite);
+        if self.seeds == 0 {
+            report.fail("no world was played");
+        }
         let seconds = self.took.as_secs_f64();
         report.figure("seeds", self.seeds);
         report.figure("seeds per second", rounded(self.seeds, seconds)).unit("/s");
@@ -109,7 +112,7 @@ impl Total {
         for seed in failed {
             let of_seed: Vec<String> =
                 self.wrong.iter().filter(|(of, _)| *of == seed).map(|(_, wrong)| wrong.to_string()).collect();
-            report.fail(format!("SEED={seed}: {}\n  see it with: make sim SEED={seed}", of_seed.join("\n  ")));
+            report.fail(format!("SEED={seed}: {}\n  see it with: make sim SEED={seed}{again}", of_seed.join("\n  ")));
         }
         if self.seeds >= SHOWS_ALL {
             for never in
@@ -161,5 +164,25 @@ impl Suite {
         total.wrong.sort();
         total.took = started.elapsed();
         total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_played_is_a_failure() {
+        assert_eq!(Total::default().report("sim", "").summary(), "0 passed, 1 failed");
+    }
+
+    #[test]
+    fn what_went_wrong_says_how_to_see_it_again() {
+        let wrong = Wrong { invariant: Some(1), what: "a run stands still".into() };
+        let total = Total { seeds: 1, wrong: vec![(7, wrong)], ..Total::default() };
+        let mut told = Vec::new();
+        total.report("sim", r#" ARGS="--broken lost-signal""#).print_to(&mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains(r#"make sim SEED=7 ARGS="--broken lost-signal""#), "{told}");
     }
 }

@@ -42,7 +42,7 @@ pub enum HomeError {
     #[error(transparent)]
     Letters(#[from] QueueError),
     /// There is no such broken engine.
-    #[error("{BROKEN} is {0}, and there is no such broken engine")]
+    #[error("{BROKEN} is {0}, and there is no such broken engine; there are: {known}", known = Broken::ALL.map(Broken::name).join(", "))]
     NoSuchBroken(String),
 }
 
@@ -105,13 +105,21 @@ impl Home {
     }
 }
 
+/// The broken engine that [`BROKEN`] names, if it names one.
+///
+/// # Errors
+/// Where there is none of that name.
+pub fn broken() -> Result<Option<Broken>, HomeError> {
+    let Some(name) = std::env::var(BROKEN).ok().filter(|name| !name.is_empty()) else { return Ok(None) };
+    Broken::by_name(&name).map(Some).ok_or(HomeError::NoSuchBroken(name))
+}
+
 /// These ports, or what the broken engine that [`BROKEN`] names makes of them. For the processes, never for who looks at the end.
 ///
 /// # Errors
 /// Where it names none.
 pub fn as_told(ports: Ports) -> Result<Ports, HomeError> {
-    let Some(name) = std::env::var(BROKEN).ok().filter(|name| !name.is_empty()) else { return Ok(ports) };
-    let broken = Broken::by_name(&name).ok_or(HomeError::NoSuchBroken(name))?;
+    let Some(broken) = broken()? else { return Ok(ports) };
     let Ports { store, queue, blobs, clock, ids } = ports;
     Ok(Ports { store: broken.store(store), queue: broken.queue(queue), blobs: broken.blobs(blobs), clock, ids })
 }

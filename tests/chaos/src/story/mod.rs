@@ -149,6 +149,7 @@ pub async fn tell(story: Story) -> Result<Report, Failed> {
     report.figure("words of processes without room", no_room);
     report.figure("runs that only the watchdog remembered", forgotten.len());
     report.figure("time until the last fault", struck.as_secs_f64()).unit("s");
+    report.figure("runs per second", facts.len() as u64 / began.elapsed().as_secs().max(1)).unit("/s");
     report.figure("time", began.elapsed().as_secs_f64()).unit("s");
     Ok(report)
 }

@@ -28,10 +28,10 @@ pub(super) fn ended_for_cause(evidence: &Evidence) -> Vec<Wrong> {
     found.found()
 }
 
-/// No workflow of the world outgrows a limit or loses its data, and only older code does not know a step.
+/// No workflow of the world outgrows a limit or loses its data, and only where processes run different code does one not know a step.
 pub(super) fn parked_for_cause(evidence: &Evidence) -> Vec<Wrong> {
     let mut found = Findings::other();
-    let rolled_back = evidence.temper.deploys.iter().any(|(_, deploy)| *deploy == Deploy::Older);
+    let mixed = evidence.temper.deploys.iter().any(|(_, deploy)| *deploy != Deploy::First);
     for seen in &evidence.recorded.writes {
         let was = seen.before.as_ref().map(|before| before.progress.status.phase());
         let Status::Parked { reason, .. } = &seen.after.progress.status else { continue };
@@ -40,7 +40,7 @@ pub(super) fn parked_for_cause(evidence: &Evidence) -> Vec<Wrong> {
         }
         let caused = match reason {
             ParkReason::Data { .. } | ParkReason::StepLimit { .. } | ParkReason::Budget(_) => false,
-            ParkReason::Incompatible { .. } => rolled_back,
+            ParkReason::Incompatible { .. } => mixed,
             ParkReason::UnknownOutcome { .. }
             | ParkReason::Poison { .. }
             | ParkReason::Undo { .. }

@@ -33,7 +33,11 @@ pub(super) fn one_holder_commits(evidence: &Evidence) -> Vec<Wrong> {
                     });
                     let holder = holders.get(&commit.fence);
                     found.must(holder == Some(&by), || {
-                        format!("{run}: {by} commits at {at} under fence {}, which is {holder:?}'s", commit.fence)
+                        format!(
+                            "{run}: {by} commits at {at} under fence {}, which is {}'s",
+                            commit.fence,
+                            holder.map_or("nobody", |holder| holder)
+                        )
                     });
                     found.must(after.progress.revision == before.progress.revision.next(), || {
                         format!("{run}: the commit of {by} at {at} does not follow the one before it")

@@ -132,13 +132,18 @@ impl Workflow for Inbox {
                 let Some(note) = cx.take(NOTE).await? else { return Ok(complete(self.output(known))) };
                 // It belongs to this visit: the next note is copied anew.
                 let effect = cx.effect("copy").deadline(QUICK).idempotent().with(&note);
-                effect
+                let copied: Result<String, EffectError> = effect
                     .call(async |call| {
                         let parameters = note.to_string();
                         let request = request(cx, "copy", call, Promise::Idempotent, &parameters);
                         self.0.call(Request { keyed: false, ..request }).await
                     })
-                    .await?;
+                    .await;
+                match copied {
+                    // Of every other note this author does not care what came of its copy: the run must care for all that.
+                    Err(EffectError::Unknown { .. }) if note % 2 == 0 => {}
+                    other => drop(other?),
+                }
                 known.notes.push(note);
                 if known.notes.len() >= known.asks.wanted {
                     return Ok(complete(self.output(known)));

@@ -31,6 +31,9 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// How long each target is tried when nobody says.
 const SECONDS: u64 = 8;
 
+/// No target is tried for longer: libFuzzer counts its seconds in an `int`.
+const TIME_MAX: Duration = Duration::from_secs(i32::MAX.unsigned_abs() as u64);
+
 /// Targets at once: the machine is shared.
 const AT_ONCE: usize = 2;
 
@@ -51,16 +54,25 @@ fn run(arguments: &[String]) -> Outcome<bool> {
         ["replay", target, ref files @ ..] if !files.is_empty() => replay(find(target)?, files),
         ["replay", ..] => Err("replay: give a target and the files to try".into()),
         ["keep", ref targets @ ..] => keep_all(&chosen(targets)?),
-        ["--seconds", seconds, ref targets @ ..] => {
-            fuzz(&chosen(targets)?, |_| seconds.parse().map(Duration::from_secs).map_err(Into::into))
+        ["--seconds", seconds, ref targets @ ..] => fuzz("fuzz", &chosen(targets)?, time("--seconds", seconds, 1.0)?),
+        ["--minutes", minutes, ref targets @ ..] => {
+            let (targets, in_all) = (chosen(targets)?, time("--minutes", minutes, 60.0)?);
+            let rounds = u32::try_from(targets.len().div_ceil(AT_ONCE))?.max(1);
+            fuzz("fuzz-long", &targets, in_all / rounds)
         }
-        ["--minutes", minutes, ref targets @ ..] => fuzz(&chosen(targets)?, |targets| {
-            let in_all: f64 = minutes.parse()?;
-            let rounds = u32::try_from(targets.div_ceil(AT_ONCE))?.max(1);
-            Ok(Duration::try_from_secs_f64(in_all * 60.0)? / rounds)
-        }),
-        ref targets => fuzz(&chosen(targets)?, |_| Ok(Duration::from_secs(SECONDS))),
+        [option @ ("--seconds" | "--minutes")] => Err(format!("{option} wants a number above 0").into()),
+        [option, ..] if option.starts_with('-') => {
+            Err(format!("unknown word {option}; known: --seconds N, --minutes N, keep, replay, and targets").into())
+        }
+        ref targets => fuzz("fuzz", &chosen(targets)?, Duration::from_secs(SECONDS)),
     }
+}
+
+fn time(option: &str, given: &str, unit: f64) -> Outcome<Duration> {
+    let number: Option<f64> = given.parse().ok().filter(|number| *number > 0.0);
+    let time = number.and_then(|number| Duration::try_from_secs_f64(number * unit).ok());
+    time.filter(|time| *time <= TIME_MAX)
+        .ok_or_else(|| format!("{option} wants a number above 0 that libFuzzer can count to, not {given:?}").into())
 }
 
 fn chosen(names: &[&str]) -> Outcome<Vec<Target>> {
@@ -74,14 +86,14 @@ fn find(name: &str) -> Outcome<Target> {
 }
 
 /// Fuzzes, tells it as a table, and writes the report.
-fn fuzz(targets: &[Target], each: impl FnOnce(usize) -> Outcome<Duration>) -> Outcome<bool> {
-    let (each, started) = (each(targets.len())?, Instant::now());
+fn fuzz(suite: &'static str, targets: &[Target], each: Duration) -> Outcome<bool> {
+    let started = Instant::now();
     let built = Built::new(targets)?;
     let building = started.elapsed();
     let rounds = rounds(&built, targets, each, AT_ONCE)?;
     let mut out = io::stdout().lock();
     writeln!(out, "\n{}", table(&rounds))?;
-    let mut report = Report::new("fuzz");
+    let mut report = Report::new(suite);
     report.figure("targets", rounds.len());
     report.figure("executions", rounds.iter().map(|round| round.heard.executions).sum::<u64>());
     report.figure("time a target", each.as_secs()).unit("s");
@@ -128,4 +140,27 @@ fn replay(target: Target, files: &[&str]) -> Outcome<bool> {
         writeln!(io::stdout(), "{}: holds for {file}", target.name)?;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_word_is_refused_by_name() {
+        for option in ["--seconds", "--minutes"] {
+            for value in ["x", "0", "-1", "nan", "inf", "1e19"] {
+                let error = time(option, value, 1.0).unwrap_err().to_string();
+                assert!(error.contains(option) && error.contains(value), "{option} {value}: {error}");
+            }
+            assert!(run(&[option.to_owned()]).unwrap_err().to_string().starts_with(option));
+        }
+        let error = run(&["--nonsense".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("unknown word --nonsense"), "{error}");
+    }
+
+    #[test]
+    fn a_time_may_be_a_fraction() {
+        assert_eq!(time("--minutes", "0.5", 60.0).unwrap(), Duration::from_secs(30));
+    }
 }
