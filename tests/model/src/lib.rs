@@ -34,7 +34,7 @@
 //! | 1 progress | from every state an end is reachable: the run has ended, the queue is empty, nobody works. The way there may count on no fault and no favour: no crash, copy, renewal, cancellation or pause, and on no signal that the run does not wait for. Without a sweeper senders live; with one they may die |
 //! | 2 one holder | a commit is its holder's, follows the one before it, and is refused for nothing else than its fence; a fence is given once |
 //! | 3 `once` | the outside counts its calls: there is at most one |
-//! | 4 honest outcomes | what the outside has had is nowhere recorded as failed, and an ended run tells of it; a holder knows of an attempt before its own that left no record |
+//! | 4 honest outcomes | what the outside has had is nowhere recorded as failed, and an ended run tells of it; no run ends with an effect open; a holder knows of an attempt before its own that left no record |
 //! | 5 recorded results | each visit ends once; no holder runs a step whose end is recorded |
 //! | 6 signals | accepted once; in the mailbox until consumed, and never after |
 //! | 7 messages | no more than workers and what came from elsewhere can explain |

@@ -14,8 +14,10 @@ pub enum Step {
         /// The time that ends it, in units of a quarter of an hour.
         timer: Option<i8>,
     },
-    /// It makes a `once` effect and goes on to the next step.
+    /// It makes a `once` effect and goes on to the next step. One of which nobody knows how it ended parks the run.
     Once,
+    /// The same, but it goes on even then, as a workflow does that takes an unknown for an error like any other.
+    OnceAndOn,
     /// The run completes.
     Complete,
 }
@@ -89,7 +91,7 @@ impl Settings {
     };
 
     /// The worlds, each with its own focus.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self {
             name: "hand-off",
             focus: "crashes between commit, send and delete",
@@ -172,6 +174,14 @@ impl Settings {
             ..Self::TINY
         },
         Self {
+            name: "unknown",
+            focus: "a workflow that goes on with an effect whose outcome nobody knows, up to its end",
+            flow: &[&[Step::OnceAndOn], END],
+            cancel: true,
+            crashes: 1,
+            ..Self::TINY
+        },
+        Self {
             name: "pause",
             focus: "a pause that is asked for at any time, and is resumed",
             flow: &[SIGNAL_OR_TIMER, END],
@@ -209,6 +219,8 @@ pub enum LeftOut {
     Intent,
     /// An open intent may have happened.
     OpenIntent,
+    /// No run ends while an effect is open.
+    OpenEnd,
     /// An acquire answers with the current checkpoint.
     CurrentCheckpoint,
     /// A commit takes away the letters that its step has consumed.
@@ -225,7 +237,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// All of them, by the invariant that each is for.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::HandOff,
         Self::LiveLease,
         Self::MailboxSeen,
@@ -233,6 +245,7 @@ impl LeftOut {
         Self::Fence,
         Self::Intent,
         Self::OpenIntent,
+        Self::OpenEnd,
         Self::CurrentCheckpoint,
         Self::Consume,
         Self::SendOnce,
@@ -251,6 +264,7 @@ impl LeftOut {
             Self::Fence => "fence",
             Self::Intent => "intent",
             Self::OpenIntent => "open intent",
+            Self::OpenEnd => "open end",
             Self::CurrentCheckpoint => "current checkpoint",
             Self::Consume => "consume",
             Self::SendOnce => "send once",
@@ -266,7 +280,7 @@ impl LeftOut {
             Self::HandOff | Self::LiveLease | Self::MailboxSeen | Self::FencedLeaves => 1,
             Self::Fence => 2,
             Self::Intent => 3,
-            Self::OpenIntent => 4,
+            Self::OpenIntent | Self::OpenEnd => 4,
             Self::CurrentCheckpoint => 5,
             Self::Consume => 6,
             Self::SendOnce => 7,
@@ -286,6 +300,7 @@ impl LeftOut {
             Self::Fence => "a commit is written whoever holds the run, wherever it stands",
             Self::Intent => "a once effect is called without its intent having been written",
             Self::OpenIntent => "an intent without an outcome is taken as a call that has failed",
+            Self::OpenEnd => "a run completes though nobody knows whether its effect has happened",
             Self::CurrentCheckpoint => "an acquire answers with the checkpoint before the last commit",
             Self::Consume => "a commit leaves the letters in the mailbox that its step has consumed",
             Self::SendOnce => "a message that meets a live lease is sent twice",
@@ -304,6 +319,7 @@ impl LeftOut {
             Self::FencedLeaves => (world.crashes, world.copies) = (1, 1),
             Self::Fence | Self::SendOnce => world.copies = 1,
             Self::Intent | Self::OpenIntent => (world.flow, world.crashes) = (&[&[Step::Once], END], 1),
+            Self::OpenEnd => world.flow = &[&[Step::OnceAndOn], END],
             Self::CurrentCheckpoint | Self::DueMark => {}
             Self::Consume => (world.flow, world.signals) = (&[WAIT, GOTO, END], 1),
             Self::TimerTime => (world.flow, world.signals) = (&[&[Step::Wait { on: 0, timer: Some(1) }], END], 1),

@@ -2,7 +2,7 @@
 
 use stepwell_core::history::EntryKind;
 use stepwell_core::write::{Write, WriteRequest};
-use stepwell_core::{Checkpoint, Outcome, Status, Wait, invariants};
+use stepwell_core::{Checkpoint, EffectRecord, Outcome, Status, Wait, invariants};
 
 use super::parts::{NOW, Parts, at, units};
 use super::steps::{Ending, How};
@@ -244,8 +244,10 @@ impl Books {
             let is_done = matches!(record.outcome, Outcome::Succeeded(_));
             right(!is_done || self.calls > 0, 4, "a call is recorded as done that never was")?;
         }
-        let is_told = |record: &stepwell_core::EffectRecord| record.may_have_happened() && !record.is_open();
+        let is_told = |record: &EffectRecord| record.may_have_happened() && !record.is_open();
         let is_over = progress.status.phase().is_ended();
+        let is_open = records.clone().any(EffectRecord::is_open);
+        right(!is_over || !is_open, 4, "a run has ended, and nobody knows whether its effect has happened")?;
         right(
             !is_over || self.calls == 0 || records.clone().any(is_told),
             4,

@@ -101,15 +101,23 @@ pub(crate) fn next(parts: &Parts, flow: &[&[Step]], held: &Checkpoint, open_is_f
         Step::Goto => Next::End(ending(How::Goto)),
         Step::Complete => Next::End(ending(How::Complete)),
         Step::Wait { on, timer } => Next::End(Ending { until: timer, ..ending(How::Wait { on }) }),
-        Step::Once => match held.progress.journal.first() {
+        Step::Once | Step::OnceAndOn => match held.progress.journal.first() {
             None => Next::Intend,
             // Its outcome is known, or a person has said that it never will be: the step goes on with that.
             Some(record) if !record.is_open() => Next::End(ending(How::Goto)),
             Some(_) if open_is_failed => Next::End(Ending { effect: Effect::TakenAsFailed, ..ending(How::Goto) }),
-            Some(_) => Next::End(ending(How::Park)),
+            Some(_) => Next::End(ending(unheard(*step))),
         },
     };
     flow[visit.min(last)].iter().map(of).collect()
+}
+
+/// How a step ends that does not know whether its call has happened.
+pub(crate) const fn unheard(step: Step) -> How {
+    match step {
+        Step::OnceAndOn => How::Goto,
+        Step::Once | Step::Goto | Step::Wait { .. } | Step::Complete => How::Park,
+    }
 }
 
 /// A failed attempt.
@@ -119,7 +127,7 @@ pub(crate) const FAILED: Ending = Ending { how: How::Retry, until: None, took: 0
 fn taken(parts: &Parts, before: &[Step], held: &Checkpoint) -> u8 {
     let awaited = before.iter().fold(0, |all, step| match step {
         Step::Wait { on, .. } => all | on,
-        Step::Goto | Step::Once | Step::Complete => all,
+        Step::Goto | Step::Once | Step::OnceAndOn | Step::Complete => all,
     });
     let is_here = |bit: u8| held.mailbox.letters.iter().any(|letter| letter.id == parts.signals[usize::from(bit)].0);
     (0..2).filter(|bit| awaited >> bit & 1 == 1 && is_here(*bit)).map(|bit| 1 << bit).sum()

@@ -110,7 +110,7 @@ impl World {
                 }
                 self.intend(state, worker, Writing { held, decided_at: NOW, reply })
             }
-            Action::Call { worker, is_heard } => call(state, worker, is_heard),
+            Action::Call { worker, is_heard } => self.call(state, worker, is_heard),
             Action::Again { worker } => self.again(state, worker),
             Action::Renew { worker } => self.renew(state, worker),
             Action::Send { worker } => send(state, worker),
@@ -250,7 +250,7 @@ impl World {
             return Ok(());
         }
         let Decision { mut commit, then } = self.decide(&held, ended.as_ref(), go_on, decided_at)?;
-        self.leave_out(&mut commit, &state.run);
+        self.leave_out(&mut commit, &state.run, ended.as_ref());
         let by = By { worker: Some(worker), fence: Some(held.hold.fence), ended: ended.as_ref() };
         let answer = self.write(state, by, Write::Commit(Box::new(commit)), decided_at)?;
         if reply == Reply::Lost {
@@ -294,13 +294,18 @@ impl World {
     }
 
     /// The rules about commits that may be left out.
-    fn leave_out(&self, commit: &mut Commit, run: &Checkpoint) {
+    fn leave_out(&self, commit: &mut Commit, run: &Checkpoint, ended: Option<&Ending>) {
         let Some(rule) = self.settings.left_out else { return };
         match rule {
             LeftOut::MailboxSeen => commit.mailbox_seen = None,
             LeftOut::Fence => (commit.fence, commit.after) = (run.hold.fence, run.progress.revision),
             LeftOut::Consume => commit.consumed.clear(),
             LeftOut::DueMark => commit.due_at = None,
+            LeftOut::OpenEnd => {
+                if ended.is_some_and(|ending| ending.how == How::Complete) {
+                    commit.progress.status = Status::Completed { output: self.parts.value(), at: NOW };
+                }
+            }
             LeftOut::HandOff
             | LeftOut::LiveLease
             | LeftOut::FencedLeaves
@@ -334,6 +339,28 @@ impl World {
             leave(state, worker);
         }
         Ok(())
+    }
+
+    fn call(&self, state: &mut State, worker: usize, is_heard: bool) -> Result<(), Breach> {
+        let Doing::Call { held } = state.workers[worker].doing.clone() else { return Ok(()) };
+        let was_failed = held.progress.journal.iter().any(|record| matches!(record.outcome, Outcome::Failed(_)));
+        if was_failed {
+            return Err(breach(4, "what has failed is called"));
+        }
+        if is_in_time(&held) {
+            state.books.call()?;
+        }
+        let (how, effect) =
+            if is_heard { (How::Goto, Effect::Succeeded) } else { (self.unheard(&held), Effect::Unknown) };
+        let ended = Some(Ending { how, until: None, took: 0, effect });
+        state.workers[worker].doing = Doing::Commit { held, ended };
+        Ok(())
+    }
+
+    /// How the step that has made a call ends that it has had no answer to.
+    fn unheard(&self, held: &Checkpoint) -> How {
+        let visit = usize::try_from(held.progress.visit.0).unwrap_or(usize::MAX);
+        self.settings.flow.get(visit).and_then(|steps| steps.first()).map_or(How::Park, |step| steps::unheard(*step))
     }
 }
 
@@ -411,19 +438,4 @@ pub(super) fn leave(state: &mut State, worker: usize) {
     state.queue.iter_mut().for_each(|entry| entry.holders &= !(1 << worker));
     state.workers[worker].message = None;
     state.workers[worker].doing = Doing::Idle;
-}
-
-fn call(state: &mut State, worker: usize, is_heard: bool) -> Result<(), Breach> {
-    let Doing::Call { held } = state.workers[worker].doing.clone() else { return Ok(()) };
-    let was_failed = held.progress.journal.iter().any(|record| matches!(record.outcome, Outcome::Failed(_)));
-    if was_failed {
-        return Err(breach(4, "what has failed is called"));
-    }
-    if is_in_time(&held) {
-        state.books.call()?;
-    }
-    let (how, effect) = if is_heard { (How::Goto, Effect::Succeeded) } else { (How::Park, Effect::Unknown) };
-    let ended = Some(Ending { how, until: None, took: 0, effect });
-    state.workers[worker].doing = Doing::Commit { held, ended };
-    Ok(())
 }
