@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::try_join_all;
 use stepwell_core::decide::DueRun;
 use stepwell_core::{MailboxSeq, Phase, RunId, Ticket, Timestamp, WorkflowName};
-use stepwell_ports::{DuePage, ListQuery, Page, RunSummary, StoreError, check_limit};
+use stepwell_ports::{Damaged, DuePage, ListQuery, Page, RunSummary, StoreError, check_limit};
 
 use crate::item::{self, Item, Reader, name};
 use crate::keys;
@@ -107,7 +107,7 @@ pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSum
         place.map(str::to_owned).ok_or_else(|| unknown_token(token))
     };
     let last = match query.started_before {
-        Some(Timestamp(0)) => return Ok(Page { items: Vec::new(), next: None }),
+        Some(Timestamp(0)) => return Ok(Page { items: Vec::new(), damaged: Vec::new(), next: None }),
         Some(Timestamp(before)) => format!("{:016x}{LAST}", before - 1),
         None => LAST.to_owned(),
     };
@@ -131,7 +131,7 @@ pub(crate) async fn list(table: &Table, query: &ListQuery) -> Result<Page<RunSum
     };
     let after = query.after.as_ref().map(place).transpose()?;
     let page = pages(table, scan, after, query.limit, show).await?;
-    Ok(Page { items: page.items, next: page.next.map(|place| asked + &place) })
+    Ok(Page { next: page.next.map(|place| asked + &place), ..page })
 }
 
 /// Reads keys until a page is full, enough was looked at, or nothing is left.
@@ -150,7 +150,11 @@ async fn pages<T>(
         let (places, more) = scan.places(table, filling.want()).await?;
         let glances = glances(table, &places).await?;
         let looked = places.into_iter().map(|(place, run)| {
-            let found = glances.get(&run).and_then(|glance| show(&place, &run, glance));
+            let found = match glances.get(&run) {
+                Some(Ok(glance)) => show(&place, &run, glance).map(Ok),
+                Some(Err(damaged)) => Some(Err(damaged.clone())),
+                None => None,
+            };
             (place, found)
         });
         if !filling.add(looked, more) {
@@ -163,7 +167,7 @@ async fn pages<T>(
 /// A page that is being filled.
 struct Filling<T> {
     limit: usize,
-    shown: Vec<(String, T)>,
+    shown: Vec<(String, Result<T, Damaged>)>,
     looked_at: usize,
     /// The last place that was looked at.
     last: Option<String>,
@@ -184,7 +188,7 @@ impl<T> Filling<T> {
     }
 
     /// Takes in the next places, each with what is shown of it. Returns whether to go on.
-    fn add(&mut self, looked: impl Iterator<Item = (String, Option<T>)>, more: bool) -> bool {
+    fn add(&mut self, looked: impl Iterator<Item = (String, Option<Result<T, Damaged>>)>, more: bool) -> bool {
         let before = self.looked_at;
         for (place, found) in looked {
             self.looked_at += 1;
@@ -202,7 +206,14 @@ impl<T> Filling<T> {
         } else {
             self.last.filter(|_| self.more)
         };
-        Page { items: self.shown.into_iter().map(|(_, found)| found).collect(), next }
+        let mut page = Page { items: Vec::new(), damaged: Vec::new(), next };
+        for (_, found) in self.shown {
+            match found {
+                Ok(found) => page.items.push(found),
+                Err(damaged) => page.damaged.push(damaged),
+            }
+        }
+        page
     }
 }
 
@@ -259,7 +270,11 @@ fn before(place: &str) -> String {
     before + LAST
 }
 
-async fn glances(table: &Table, places: &[(String, RunId)]) -> Result<HashMap<RunId, Glance>, StoreError> {
+/// What is shown of each of these runs, or that it cannot be: one that is damaged does not keep the others from being seen.
+async fn glances(
+    table: &Table,
+    places: &[(String, RunId)],
+) -> Result<HashMap<RunId, Result<Glance, Damaged>>, StoreError> {
     // The index may show a run twice while it moves in it.
     let mut runs: Vec<&RunId> = places.iter().map(|(_, run)| run).collect();
     runs.sort_unstable();
@@ -268,7 +283,10 @@ async fn glances(table: &Table, places: &[(String, RunId)]) -> Result<HashMap<Ru
     let mut glances = HashMap::new();
     for item in table.get_all(keys, &GLANCE).await? {
         let run = keys::run_of(item.get(name::PARTITION).unwrap_or(&AttributeValue::Null(true)))?;
-        let glance = Glance::read(&run, &item)?;
+        let glance = match Glance::read(&run, &item) {
+            Err(StoreError::Damaged(what)) => Err(Damaged { run: run.clone(), what }),
+            read => Ok(read?),
+        };
         glances.insert(run, glance);
     }
     Ok(glances)
@@ -313,7 +331,7 @@ mod tests {
             let mut at = begin;
             loop {
                 let end = places.min(at + filling.want());
-                let looked = (at..end).map(|place| (place.to_string(), (place % every == 0).then_some(place)));
+                let looked = (at..end).map(|place| (place.to_string(), (place % every == 0).then_some(Ok(place))));
                 at = end;
                 if !filling.add(looked, end < places) {
                     break;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stepwell_core::audit::{self, BadBlob, Beside, Finding, Holds, LogFound, Recorded, Referrer, WakeSource};
 use stepwell_core::{BlobRef, Checkpoint, Json, LogId, Payload, Reference, RunId, WorkflowName, reference};
-use stepwell_ports::{BlobError, ListQuery, StoreError};
+use stepwell_ports::{BlobError, Damaged, ListQuery, StoreError};
 
 use crate::{Client, ClientError};
 
@@ -71,8 +71,12 @@ impl Client {
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditPage, ClientError> {
         let AuditQuery { workflow, grace, limit, after } = query.clone();
         let list = ListQuery { workflow, limit, after, ..ListQuery::default() };
-        let listed = self.list(&list).await?;
+        let listed = self.ports.store.list(&list).await?;
         let mut page = AuditPage { next: listed.next, ..AuditPage::default() };
+        for Damaged { run, what } in listed.damaged {
+            page.runs += 1;
+            page.findings.push(Found { run, finding: Finding::Unreadable { what } });
+        }
         for summary in listed.items {
             let Some(first) = self.audited(&summary.run, grace).await? else { continue };
             let Looked { figures, mut findings } = first;

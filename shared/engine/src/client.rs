@@ -140,9 +140,9 @@ impl Client {
     /// Lists runs, newest first.
     ///
     /// # Errors
-    /// A page token that is none.
+    /// A page token that is none; a run of this page that is damaged ([`Client::audit`] names all of those, and goes past them).
     pub async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, ClientError> {
-        Ok(self.ports.store.list(query).await?)
+        Ok(self.ports.store.list(query).await?.whole()?)
     }
 
     /// The workflows that can be started here.
@@ -153,9 +153,9 @@ impl Client {
     /// Runs whose time has come and that nobody seems to have woken, the longest overdue first. Eventually consistent.
     ///
     /// # Errors
-    /// A limit that is none.
+    /// A limit that is none; one of these runs that is damaged.
     pub async fn due(&self, limit: usize) -> Result<Vec<DueRun>, ClientError> {
-        Ok(self.ports.store.due(self.ports.clock.now(), limit, None).await?.items)
+        Ok(self.ports.store.due(self.ports.clock.now(), limit, None).await?.whole()?.items)
     }
 
     /// Sends a signal: one write, and a message if the run is due now and nobody holds it.

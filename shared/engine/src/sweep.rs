@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use stepwell_core::decide::{self, sweep::horizon};
 use stepwell_core::limits::PAGE_MAX;
-use stepwell_ports::Envelope;
+use stepwell_ports::{DuePage, Envelope};
 
 use crate::{ClientError, Engine, envelope};
 
@@ -25,12 +25,15 @@ impl Engine {
     /// at least that often. Sweeping twice, or from two processes, is harmless.
     ///
     /// # Errors
-    /// When index or queue are not available. What was sent is sent; the next sweep finds the rest.
+    /// When index or queue are not available: what was sent is sent; the next sweep finds the rest. When a run that may be due is
+    /// damaged, which a person has to mend: every other one was woken first.
     pub async fn sweep(&self, ahead: Duration) -> Result<SweepReport, ClientError> {
         let now = self.ports.clock.now();
         let (until, mut report, mut after) = (horizon(now, ahead), SweepReport::default(), None);
+        let mut damaged = Vec::new();
         loop {
             let page = self.ports.store.due(until, PAGE_MAX, after).await?;
+            damaged.extend(page.damaged);
             report.seen += page.items.len() as u64;
             let envelopes: Vec<Envelope> = page
                 .items
@@ -48,6 +51,7 @@ impl Engine {
             }
             after = page.next;
             if after.is_none() {
+                DuePage { items: Vec::new(), damaged, next: None }.whole()?;
                 return Ok(report);
             }
         }

@@ -160,7 +160,7 @@ fn page<T>(mut items: Vec<T>, limit: usize, asked: &str, place: impl Fn(&T) -> P
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(|last| place(last).token(asked));
-    Page { items, next }
+    Page { items, damaged: Vec::new(), next }
 }
 
 fn one_more(limit: usize) -> i64 {

@@ -23,5 +23,5 @@ pub use error::StoreError;
 pub use ids::Ids;
 pub use queue::{Delivery, Envelope, QueueError, Receipt, RunQueue};
 pub use store::{
-    CheckpointStore, Claim, Claimant, Claimed, DuePage, ListQuery, Page, RunSummary, Written, check_limit,
+    CheckpointStore, Claim, Claimant, Claimed, Damaged, DuePage, ListQuery, Page, RunSummary, Written, check_limit,
 };

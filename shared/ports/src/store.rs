@@ -105,8 +105,48 @@ pub enum Claimed {
 pub struct Page<T> {
     /// What was found.
     pub items: Vec<T>,
+    /// Runs that belong on this page and cannot be shown. They do not keep a listing from the runs beside and behind them; whoever
+    /// has to see every run fails on them.
+    pub damaged: Vec<Damaged>,
     /// Where to go on; `None` at the end.
     pub next: Option<String>,
+}
+
+/// A run whose entry cannot be read: something has changed it that is not Stepwell, or code that is newer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Which run.
+    pub run: RunId,
+    /// What is wrong with it, for a person, as [`StoreError::Damaged`] would say it.
+    pub what: String,
+}
+
+impl<T> Page<T> {
+    /// The page, where it shows every run that belongs on it.
+    ///
+    /// ```
+    /// use stepwell_ports::{Damaged, Page, StoreError};
+    ///
+    /// let sound = Page { items: vec![1, 2], damaged: Vec::new(), next: None };
+    /// assert_eq!(sound.clone().whole(), Ok(sound.clone()));
+    /// let damaged = Damaged { run: "r".parse()?, what: "run r: its phase is unknown".into() };
+    /// let missing = Page { damaged: vec![damaged.clone()], ..sound.clone() };
+    /// assert_eq!(missing.whole(), Err(StoreError::Damaged(damaged.what.clone())));
+    /// let three = Page { damaged: vec![damaged; 3], ..sound };
+    /// assert!(three.whole().is_err_and(|error| error.to_string().contains("(and 2 more like this)")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] where there is one that it cannot show.
+    pub fn whole(self) -> Result<Self, StoreError> {
+        let more = self.damaged.len().saturating_sub(1);
+        match self.damaged.into_iter().next() {
+            None => Ok(Self { damaged: Vec::new(), ..self }),
+            Some(Damaged { what, .. }) if more == 0 => Err(StoreError::Damaged(what)),
+            Some(Damaged { what, .. }) => Err(StoreError::Damaged(format!("{what} (and {more} more like this)"))),
+        }
+    }
 }
 
 /// A page of runs that are due.

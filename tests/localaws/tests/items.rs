@@ -11,7 +11,7 @@ use stepwell_core::{
     SignalName, Status, Ticket, Timestamp, Visit, WorkerId, WorkflowName, WriteId,
 };
 use stepwell_localaws::{Emulators, Resources};
-use stepwell_ports::{Claim, Claimed, Envelope, StoreError, Written};
+use stepwell_ports::{Claim, Claimed, Damaged, Envelope, ListQuery, Page, StoreError, Written};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_123);
 
@@ -80,6 +80,11 @@ async fn set(made: &Resources, attribute: &str, value: AttributeValue) {
     let update = made.dynamodb.update_item().table_name(&made.settings.table).set_key(Some(key()));
     let update = update.update_expression(format!("SET {attribute} = :v")).expression_attribute_values(":v", value);
     update.send().await.unwrap();
+}
+
+async fn unset(made: &Resources, attribute: &str) {
+    let update = made.dynamodb.update_item().table_name(&made.settings.table).set_key(Some(key()));
+    update.update_expression(format!("REMOVE {attribute}")).send().await.unwrap();
 }
 
 async fn item(made: &Resources) -> HashMap<String, AttributeValue> {
@@ -207,6 +212,58 @@ async fn a_damaged_checkpoint_is_said_to_be() {
     {
         let is_said = |words: &str| words.contains("run r") && words.contains("\"p\"");
         assert!(matches!(&answer, Err(StoreError::Damaged(words)) if is_said(words)), "{answer:?}");
+    }
+}
+
+/// Each attribute that a listing reads, as nothing of ours has written it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_entry_is_damaged_hides_no_other_run() {
+    let emulators = Emulators::start();
+    let made = Resources::make(&emulators).await;
+    let store = made.aws.store();
+    for name in ["a", "r", "z"] {
+        let run = RunId::new(name).unwrap();
+        let started = store.write(&WriteRequest { run, id: WriteId(1), now: NOW, write: start() }).await;
+        assert!(matches!(started, Ok(Written::Applied(_))), "{started:?}");
+    }
+    let sound = item(&made).await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    for (attribute, damaged) in [("s", text("?")), ("k", text("7")), ("w", text("no name")), ("wa", text("now"))] {
+        set(&made, attribute, damaged).await;
+        for limit in [1, 2, 10] {
+            let query = |after| ListQuery { limit, after, ..ListQuery::default() };
+            let listed = all(limit, async |after| store.list(&query(after)).await, |summary| &summary.run).await;
+            let due = all(limit, async |after| store.due(NOW.next_mark(), limit, after).await, |due| &due.run).await;
+            for (runs, damaged) in [listed, due] {
+                assert_eq!(runs, ["a", "z"], "{attribute}, {limit} a page");
+                assert!(damaged.iter().all(|damaged| damaged.what.starts_with("run r: ")), "{damaged:?}");
+                assert_eq!(damaged.into_iter().map(|damaged| damaged.run).collect::<Vec<_>>(), [run()]);
+            }
+        }
+        match sound.get(attribute) {
+            Some(value) => set(&made, attribute, value.clone()).await,
+            None => unset(&made, attribute).await,
+        }
+    }
+}
+
+/// What all pages show, in the order of the runs' names.
+async fn all<T>(
+    limit: usize,
+    page: impl AsyncFn(Option<String>) -> Result<Page<T>, StoreError>,
+    run: impl Fn(&T) -> &RunId,
+) -> (Vec<String>, Vec<Damaged>) {
+    let (mut runs, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let found = page(after).await.unwrap();
+        assert!(found.items.len() + found.damaged.len() <= limit);
+        runs.extend(found.items.iter().map(|item| run(item).to_string()));
+        damaged.extend(found.damaged);
+        after = found.next;
+        if after.is_none() {
+            runs.sort_unstable();
+            return (runs, damaged);
+        }
     }
 }
 

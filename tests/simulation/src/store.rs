@@ -98,7 +98,7 @@ impl CheckpointStore for Store {
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
         if !self.temper.sweeps {
             // Here nobody sweeps: what a run needs has to be in its messages.
-            return Ok(DuePage { items: Vec::new(), next: None });
+            return Ok(DuePage { items: Vec::new(), damaged: Vec::new(), next: None });
         }
         if after.is_some() {
             return self.memory.due(until, limit, after).await;

@@ -80,6 +80,7 @@ async fn runs(store: &dyn CheckpointStore) -> Result<Vec<Finding>, CliError> {
             }
             Err(error) => return Err(ClientError::from(error).into()),
         };
+        damaged.extend(page.damaged.into_iter().map(|damaged| damaged.what));
         for run in page.items {
             match store.load(&run.run).await {
                 Ok(_) => sound += 1,

@@ -20,7 +20,7 @@ use stepwell_core::{
 use stepwell_engine::{AuditPage, AuditQuery, Client, ClientError, Engine, Found, Ports, Settings, WorkerSettings};
 use stepwell_local::memory::Memory;
 use stepwell_ports::{
-    BlobStore as _, CheckpointStore, Claim, Claimed, DuePage, ListQuery, Page, RunSummary, StoreError, Written,
+    BlobStore as _, CheckpointStore, Claim, Claimed, Damaged, DuePage, ListQuery, Page, RunSummary, StoreError, Written,
 };
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
@@ -231,7 +231,9 @@ async fn a_signal_whose_sender_has_died_is_found() {
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, PartialEq)]
-enum Flaw {
+pub(crate) enum Flaw {
+    /// The first run of each page of a listing has an entry that cannot be read.
+    DamagedEntry,
     /// Commits forget the watchdog's mark.
     DropsMarks,
     /// A checkpoint cannot be read.
@@ -250,15 +252,23 @@ enum Flaw {
     Away,
 }
 
-struct Flawed {
+pub(crate) struct Flawed {
     inner: Arc<Memory>,
     flaw: Flaw,
     looked: AtomicBool,
 }
 
 impl Flawed {
-    fn new(bed: &Bed, flaw: Flaw) -> Arc<Self> {
+    pub(crate) fn new(bed: &Bed, flaw: Flaw) -> Arc<Self> {
         Arc::new(Self { inner: bed.memory.clone(), flaw, looked: AtomicBool::new(false) })
+    }
+
+    fn listed<T>(&self, mut page: Page<T>, run: impl Fn(&T) -> &RunId) -> Page<T> {
+        if self.flaw == Flaw::DamagedEntry && !page.items.is_empty() {
+            let run = run(&page.items.remove(0)).clone();
+            page.damaged.push(Damaged { what: format!("run {run}: its phase is unknown"), run });
+        }
+        page
     }
 }
 
@@ -281,6 +291,7 @@ impl CheckpointStore for Flawed {
             Flaw::Lies => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
             Flaw::Flickers if is_first => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
             Flaw::Flickers
+            | Flaw::DamagedEntry
             | Flaw::DropsMarks
             | Flaw::DamagedHistory
             | Flaw::LosesSegment(_)
@@ -315,11 +326,11 @@ impl CheckpointStore for Flawed {
     }
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
-        self.inner.due(until, limit, after).await
+        Ok(self.listed(self.inner.due(until, limit, after).await?, |due| &due.run))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        self.inner.list(query).await
+        Ok(self.listed(self.inner.list(query).await?, |summary| &summary.run))
     }
 }
 
@@ -413,6 +424,36 @@ async fn a_damaged_run_is_a_finding_and_not_the_end_of_the_audit() {
     assert!(matches!(away, Err(ClientError::Store(StoreError::Unavailable(_)))), "{away:?}");
     let none = bed.client().audit(&AuditQuery { limit: 0, ..query }).await;
     assert!(matches!(none, Err(ClientError::Store(StoreError::Invalid(_)))), "{none:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_entry_is_damaged_is_a_finding_and_hides_no_other() {
+    let (bed, _) = noted().await;
+    for _ in 0..4 {
+        bed.start::<Story>(()).await;
+    }
+    bed.settle().await;
+    let client = auditor(&bed, Flawed::new(&bed, Flaw::DamagedEntry));
+    let mut query = AuditQuery { workflow: None, grace: GRACE, limit: 3, after: None };
+    let mut pages = Vec::new();
+    loop {
+        let page = client.audit(&query).await.unwrap();
+        assert_eq!(codes(&page.findings), [("unreadable", 9)]);
+        assert!(page.findings[0].finding.to_string().contains("its phase is unknown"), "{:?}", page.findings);
+        pages.push(page.runs);
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [3, 2]);
+    // Whoever asks for the runs themselves is told that one is missing.
+    for answer in [
+        client.list(&ListQuery { limit: 3, ..ListQuery::default() }).await.map(|page| page.items.len()),
+        client.list(&ListQuery { limit: 1, ..ListQuery::default() }).await.map(|page| page.items.len()),
+    ] {
+        assert!(matches!(&answer, Err(ClientError::Store(StoreError::Damaged(_)))), "{answer:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,9 +3,11 @@
 use stepwell::prelude::*;
 use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{Phase, RunId};
-use stepwell_engine::SweepReport;
+use stepwell_engine::{ClientError, Engine, Ports, Remedy, SweepReport};
+use stepwell_ports::StoreError;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
+use crate::audit::{Flaw, Flawed};
 use crate::bed::{Bed, MARK, minute, one_step, secs};
 
 const GO: Signal<()> = Signal::new("go");
@@ -180,6 +182,30 @@ async fn a_sweep_goes_over_all_pages() {
     let sent = runs.len() as u64;
     assert_eq!(sweep(&bed).await, SweepReport { seen: sent, sent, reminded: sent });
     assert_eq!(u64::from(bed.settle().await), sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_run_keeps_no_other_from_being_woken_and_is_named() {
+    let bed = bed();
+    for _ in 0..PAGE_MAX + 3 {
+        bed.start::<Walk>(Kind::Step).await;
+    }
+    while let Some(delivery) = bed.receive(secs(0)).await {
+        stepwell_ports::RunQueue::delete(&*bed.memory, &[delivery.receipt]).await.unwrap();
+    }
+    tokio::time::advance(MARK).await;
+    let store = Flawed::new(&bed, Flaw::DamagedEntry);
+    let engine = Engine::new(
+        Ports { store, ..bed.ports_behind(&Gate::open()) },
+        bed.registry.clone(),
+        bed.engine().settings().clone(),
+    );
+    let error = engine.unwrap().sweep(secs(30)).await.unwrap_err();
+    assert_eq!(error.remedy(), Remedy::CallAPerson);
+    let ClientError::Store(StoreError::Damaged(what)) = error else { panic!("{error:?}") };
+    assert!(what.contains("its phase is unknown") && what.ends_with("(and 1 more like this)"), "{what}");
+    // One of each page.
+    assert_eq!(bed.messages().await.len(), PAGE_MAX + 1);
 }
 
 #[tokio::test(start_paused = true)]

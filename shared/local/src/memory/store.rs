@@ -153,7 +153,7 @@ fn check_size(next: &Checkpoint, write: &Write) -> Result<(), StoreError> {
 fn page<T>(mut items: Vec<T>, limit: usize, token: impl Fn(&T) -> String) -> Page<T> {
     let more = items.len() > limit;
     items.truncate(limit);
-    Page { next: items.last().filter(|_| more).map(token), items }
+    Page { next: items.last().filter(|_| more).map(token), items, damaged: Vec::new() }
 }
 
 fn place_token(at: Timestamp, run: &RunId) -> String {

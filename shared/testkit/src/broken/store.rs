@@ -218,7 +218,7 @@ impl StoreDouble for Store {
 
     async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
         if self.broken == Broken::ForgottenHandOff {
-            return Ok(DuePage { items: Vec::new(), next: None });
+            return Ok(DuePage { items: Vec::new(), damaged: Vec::new(), next: None });
         }
         self.inner.due(until, limit, after).await
     }

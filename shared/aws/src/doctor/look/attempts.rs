@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ServerSideEncryption;
-use stepwell_ports::{CheckpointStore as _, ListQuery, StoreError};
+use stepwell_ports::{CheckpointStore as _, ListQuery, Page, StoreError};
 
 use super::{bucket, gap, table};
 use crate::doctor::facts::{Attempt, Gap, Seen, Stored};
@@ -41,7 +41,7 @@ pub(super) async fn all(aws: &Aws, settings: &AwsSettings) -> Vec<Attempt> {
 /// Reads the newest runs: data of a newer format would be refused here.
 pub(super) async fn stored(aws: &Aws) -> Stored {
     let query = ListQuery { limit: RUNS_READ, ..ListQuery::default() };
-    match aws.store.list(&query).await {
+    match aws.store.list(&query).await.and_then(Page::whole) {
         Ok(page) => Stored::Read(page.items.len()),
         Err(StoreError::Damaged(words)) => Stored::Unreadable(words),
         Err(

@@ -232,7 +232,7 @@ mod tests {
     fn one_sample_counts_all_statuses_and_those_that_want_a_person_further_back() {
         let page = |runs: &[(Phase, usize)], next: Option<&str>| {
             let items = runs.iter().flat_map(|(phase, many)| vec![run(0, *phase); *many]).collect();
-            Page { items, next: next.map(Into::into) }
+            Page { items, damaged: Vec::new(), next: next.map(Into::into) }
         };
         let sample = Sample {
             at: Timestamp(1_000_000),
