@@ -51,6 +51,10 @@ AWS_EFFECTS := -p stepwell-effects --features stepwell-effects/sqs,stepwell-effe
 # All of them, for the docs: without a feature that crate is empty.
 EFFECTS := stepwell-effects/http,stepwell-effects/smtp,stepwell-effects/sqs,stepwell-effects/s3
 AWS_CRATES := stepwell-aws stepwell-localaws stepwell-lambda $(FUNCTIONS) stepwell-e2e stepwell-api-suite
+# Named together, always: alone, each would build the AWS SDK once more, with features of its own.
+AWS_SET := $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS)
+# Programs of them, with a small test beside them, since tests bring features along, too.
+aws_programs = cargo build -q $(LOCKED) $(AWS_SET) --test connect $(1:%=--bin %)
 # What `make aws-up` leaves for `make aws-down`. A number alone may belong to another process by now.
 AWS := $(TARGET)/aws
 AWS_RUNS = ps -o args= -p "$$(cat $(AWS)/pid 2>/dev/null || echo 0)" 2>/dev/null | grep -q stepwell-localaws
@@ -142,10 +146,9 @@ chaos-long: ## Its long story with ten times as many runs and faults: they say h
 	@STEPWELL_CHAOS_RUNS=$${STEPWELL_CHAOS_RUNS:-10000} STEPWELL_CHAOS_FAULTS=$${STEPWELL_CHAOS_FAULTS:-3200} \
 		$(SUITE) chaos-long -- cargo test -p stepwell-chaos --test story --no-fail-fast $(LOCKED) $(ARGS)
 
-# Named with the AWS suites' packages, so that the AWS SDK is built with the same features, and once.
 chaos-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_$(LOCAL_AWS)))) ## That story on emulated AWS (LOCAL_AWS=ministack|localstack)
 	@$(SAY) "running the chaos suite on emulated AWS (first time: the AWS SDK is built, some minutes)"
-	@$(SUITE) chaos-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS) -p stepwell-chaos --features stepwell-chaos/aws \
+	@$(SUITE) chaos-aws -- cargo test $(AWS_SET) -p stepwell-chaos --features stepwell-chaos/aws \
 		--test aws --no-fail-fast $(LOCKED) $(ARGS)
 
 fuzz: ## Made-up bytes for what reads stored and foreign data: a few seconds each
@@ -168,14 +171,13 @@ proof: ## Which suite notices which broken engine: the table in shared/PROOF.md,
 # Two of the suites run on both emulators.
 test-aws: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) ## The AWS adapters against emulators on this machine
 	@$(SAY) "running the tests of the AWS adapters (first time: the AWS SDK is built, some minutes)"
-	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_CRATES:%=-p %) $(AWS_CLI) $(AWS_EFFECTS) --no-fail-fast $(LOCKED) $(ARGS)
+	@STEPWELL_CLI=$(abspath $(TARGET))/debug/stepwell $(SUITE) test-aws -- cargo test $(AWS_SET) --no-fail-fast $(LOCKED) $(ARGS)
 
-# The program and the function as they are, one after the other: a build with AWS in between would put another program in place.
+# The program and the function as they are.
 test-api: | $(sort $(NEEDS_ministack)) $(filter $(SCHEMATHESIS_BUILT),$(STEPWELL_SCHEMATHESIS)) ## The API tried with made-up requests, against its own description: embedded, and behind Lambda's events
 	@$(SAY) "building the program and the api function (first time: the AWS SDK is built, some minutes)"
+	@$(call aws_programs,api stepwell-api-suite)
 	@cargo build -q $(LOCKED) -p stepwell-cli
-	@# Together, and run as they are: alone, each would build the AWS SDK with other features.
-	@cargo build -q $(LOCKED) -p api -p stepwell-api-suite
 	@$(SAY) "trying the API with made-up requests"
 	@$(TARGET)/debug/stepwell-api-suite $(ARGS)
 
@@ -190,13 +192,14 @@ test-console: | $(NEEDS_BROWSER_TOOLS) ## The console in a real browser: the who
 e2e: | $(and $(filter ministack localstack,$(LOCAL_AWS)),$(sort $(NEEDS_ministack) $(NEEDS_localstack))) $(NEEDS_AWSCLI) ## The template deployed to emulators with the built functions, driven and killed from outside
 	@$(MAKE) build
 	@$(SAY) "deploying to the emulators and driving what is there"
-	@cargo run -q $(LOCKED) -p stepwell-e2e -- $(ARGS)
+	@$(call aws_programs,stepwell-e2e)
+	@$(TARGET)/debug/stepwell-e2e $(ARGS)
 
 aws-tools: | $(sort $(NEEDS_ministack) $(NEEDS_localstack)) ## Install the emulators of AWS that are missing, into the target folder
 
 aws-up: | $(NEEDS_$(LOCAL_AWS)) ## Start the emulators of AWS in the background, and say what to export
 	@$(SAY) "building what changed, and starting the emulators if they do not run"
-	@cargo build -q $(LOCKED) -p stepwell-localaws
+	@$(call aws_programs,stepwell-localaws)
 	@mkdir -p $(AWS)
 	@if $(AWS_RUNS) && ! grep -qx '# played by $(LOCAL_AWS)' $(AWS)/environment; then \
 		$(SAY) "another one plays AWS already; end it first: make aws-down"; exit 1; fi
