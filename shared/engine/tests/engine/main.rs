@@ -15,6 +15,7 @@ mod data;
 mod dead_letters;
 mod edits;
 mod effects;
+mod errors;
 mod incompatible;
 mod leases;
 mod outside_crashes;

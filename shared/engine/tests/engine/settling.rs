@@ -8,7 +8,7 @@ use stepwell_core::{Certificate, Phase};
 use stepwell_engine::ClientError;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
-use crate::bed::{minute, secs};
+use crate::bed::{GRACE, minute, secs};
 use crate::shop::{Do, Does, Kind, Set, Shop, Thing, buy, happened};
 
 const ONCE: Do = Do::Buy(buy(Thing::Car, Kind::Once));
@@ -31,6 +31,7 @@ async fn open_and_cancelled(does: Does) -> Set {
     assert_eq!(set.bed.parked(&set.run).await.code(), "unknown-outcome");
     set.cancel().await;
     set.bed.settle().await;
+    assert_eq!(set.bed.audit(GRACE).await.unknowns, 1);
     // It is asked for, and has to wait.
     let checkpoint = set.bed.checkpoint(&set.run).await;
     assert_eq!((checkpoint.phase(set.bed.now()), checkpoint.cancel.is_some()), (Phase::Parked, true));
