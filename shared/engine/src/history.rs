@@ -115,9 +115,7 @@ impl Client {
                 break;
             }
         }
-        if entries.len() < limit {
-            entries.extend(entries_of(tail).filter(|entry| entry.revision >= from));
-        }
+        entries.extend(entries_of(tail).filter(|entry| entry.revision >= from));
         // A segment that was written since the checkpoint was read repeats what its tail holds, and goes on after it.
         entries.retain(|entry| entry.revision <= checkpoint.progress.revision);
         entries.sort_by_key(|entry| entry.revision);

@@ -4,27 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use stepwell::Registry;
 use stepwell::prelude::*;
 use stepwell_core::audit::{Finding, Referrer, WakeSource};
-use stepwell_core::history::Segment;
-use stepwell_core::write::{Write, WriteRequest};
-use stepwell_core::{
-    BlobRef, Checkpoint, EffectKey, EffectRecord, Json, LogId, Payload, Phase, Revision, RunId, Timestamp, WorkerId,
-    WorkflowName, reference,
-};
+use stepwell_core::{BlobRef, Json, LogId, Payload, Phase, Revision, RunId, WorkerId, WorkflowName, reference};
 use stepwell_engine::{AuditPage, AuditQuery, Client, ClientError, Engine, Found, Ports, Settings, WorkerSettings};
-use stepwell_local::memory::Memory;
-use stepwell_ports::{
-    BlobStore as _, CheckpointStore, Claim, Claimed, Damaged, DuePage, ListQuery, Page, RunSummary, StoreError, Written,
-};
+use stepwell_ports::{BlobStore as _, CheckpointStore, ListQuery, StoreError};
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
 use crate::bed::{Bed, GRACE, MARK, minute, one_step, secs};
+use crate::flawed::{Flaw, Flawed};
 use crate::story::{ANSWER, Outside, Story};
 
 const MORE: Signal<String> = Signal::new("more");
@@ -229,111 +220,6 @@ async fn a_signal_whose_sender_has_died_is_found() {
     assert_eq!(codes(&bed.audited().await), [("forgotten", 1)]);
 }
 
-/// What is wrong with a store.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Flaw {
-    /// The first run of each page of a listing has an entry that cannot be read.
-    DamagedEntry,
-    /// Commits forget the watchdog's mark.
-    DropsMarks,
-    /// A checkpoint cannot be read.
-    Damaged,
-    /// Nor can a segment.
-    DamagedHistory,
-    /// The segment that begins there is gone.
-    LosesSegment(u64),
-    /// Entries of logs from there on are gone.
-    LosesEntries(u64),
-    /// The first look at a run shows something that cannot be.
-    Flickers,
-    /// Every look does.
-    Lies,
-    /// It answers later.
-    Away,
-}
-
-pub(crate) struct Flawed {
-    inner: Arc<Memory>,
-    flaw: Flaw,
-    looked: AtomicBool,
-}
-
-impl Flawed {
-    pub(crate) fn new(bed: &Bed, flaw: Flaw) -> Arc<Self> {
-        Arc::new(Self { inner: bed.memory.clone(), flaw, looked: AtomicBool::new(false) })
-    }
-
-    fn listed<T>(&self, mut page: Page<T>, run: impl Fn(&T) -> &RunId) -> Page<T> {
-        if self.flaw == Flaw::DamagedEntry && !page.items.is_empty() {
-            let run = run(&page.items.remove(0)).clone();
-            page.damaged.push(Damaged { what: format!("run {run}: its phase is unknown"), run });
-        }
-        page
-    }
-}
-
-#[async_trait]
-impl CheckpointStore for Flawed {
-    async fn write(&self, request: &WriteRequest) -> Result<Written, StoreError> {
-        let mut request = request.clone();
-        if let (Write::Commit(commit), Flaw::DropsMarks) = (&mut request.write, self.flaw) {
-            commit.due_at = None;
-        }
-        self.inner.write(&request).await
-    }
-
-    async fn load(&self, run: &RunId) -> Result<Option<Checkpoint>, StoreError> {
-        let mut loaded = self.inner.load(run).await?;
-        let is_first = !self.looked.swap(true, Ordering::Relaxed);
-        match self.flaw {
-            Flaw::Damaged => return Err(StoreError::Damaged(format!("run {run}: its checksum is wrong"))),
-            Flaw::Away => return Err(StoreError::Unavailable("no connection".into())),
-            Flaw::Lies => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
-            Flaw::Flickers if is_first => loaded.iter_mut().for_each(|run| run.progress.ticket.0 += 1_000),
-            Flaw::Flickers
-            | Flaw::DamagedEntry
-            | Flaw::DropsMarks
-            | Flaw::DamagedHistory
-            | Flaw::LosesSegment(_)
-            | Flaw::LosesEntries(_) => {}
-        }
-        Ok(loaded)
-    }
-
-    async fn log(&self, run: &RunId, log: LogId, first: u64, limit: usize) -> Result<Vec<Json>, StoreError> {
-        let mut entries = self.inner.log(run, log, first, limit).await?;
-        if let Flaw::LosesEntries(from) = self.flaw {
-            entries.truncate(usize::try_from(from.saturating_sub(first)).unwrap());
-        }
-        Ok(entries)
-    }
-
-    async fn effect(&self, run: &RunId, key: &EffectKey) -> Result<Option<EffectRecord>, StoreError> {
-        self.inner.effect(run, key).await
-    }
-
-    async fn history(&self, run: &RunId, from: Revision, limit: usize) -> Result<Vec<Segment>, StoreError> {
-        if self.flaw == Flaw::DamagedHistory {
-            return Err(StoreError::Damaged(format!("run {run}: a segment cannot be read")));
-        }
-        let mut segments = self.inner.history(run, from, limit).await?;
-        segments.retain(|segment| Flaw::LosesSegment(segment.from.0) != self.flaw);
-        Ok(segments)
-    }
-
-    async fn claim(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        self.inner.claim(claim).await
-    }
-
-    async fn due(&self, until: Timestamp, limit: usize, after: Option<String>) -> Result<DuePage, StoreError> {
-        Ok(self.listed(self.inner.due(until, limit, after).await?, |due| &due.run))
-    }
-
-    async fn list(&self, query: &ListQuery) -> Result<Page<RunSummary>, StoreError> {
-        Ok(self.listed(self.inner.list(query).await?, |summary| &summary.run))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_forgets_marks_leaves_runs_without_a_wake_source() {
     let bed = bed();
@@ -454,6 +340,59 @@ async fn a_run_whose_entry_is_damaged_is_a_finding_and_hides_no_other() {
     ] {
         assert!(matches!(&answer, Err(ClientError::Store(StoreError::Damaged(_)))), "{answer:?}");
     }
+}
+
+/// Keeps a log, and refers to nothing else.
+struct Diary;
+
+impl Workflow for Diary {
+    const NAME: &'static str = "diary";
+    type Input = ();
+    type State = Log<String>;
+    type Step = ();
+    type Output = ();
+
+    fn begin(&self, (): ()) -> ((), Log<String>) {
+        ((), Log::new())
+    }
+
+    fn signals() -> Signals {
+        Signals::none().and(MORE)
+    }
+
+    async fn step(&self, (): (), log: &mut Log<String>, _: &Cx) -> StepResult<Self> {
+        log.push("a line".to_owned());
+        Ok(wait(()).for_signal(MORE).without_deadline())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_is_read_as_far_as_it_counts() {
+    let bed = Bed::new(Registry::new().with(Diary));
+    bed.start::<Diary>(()).await;
+    bed.settle().await;
+    assert_eq!(codes(&audit(&auditor(&bed, Flawed::new(&bed, Flaw::LosesEntries(0)))).await), [("short-log", 9)]);
+    assert_eq!(audit(&auditor(&bed, Flawed::new(&bed, Flaw::HasMoreEntries))).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_is_asked_for_once_where_there_is_one() {
+    let (bed, run) = noted().await;
+    let asked = async |flaw| {
+        let store = Flawed::new(&bed, flaw);
+        let found = audit(&auditor(&bed, store.clone())).await;
+        (codes(&found), store.segments_asked())
+    };
+    assert_eq!(asked(Flaw::None).await, (vec![], vec![64]));
+    // One with a finding is looked at twice.
+    let last = bed.memory.history(&run, Revision(0), 64).await.unwrap().pop().unwrap();
+    assert_eq!(asked(Flaw::LosesSegment(last.from.0)).await, (vec![("history-gap", 2)], vec![64, 64]));
+    let bed = Bed::new(Registry::new().with(Diary));
+    bed.start::<Diary>(()).await;
+    bed.settle().await;
+    let store = Flawed::new(&bed, Flaw::None);
+    assert_eq!(audit(&auditor(&bed, store.clone())).await, []);
+    assert_eq!(store.segments_asked(), [0; 0], "all of it is in the checkpoint");
 }
 
 #[tokio::test(start_paused = true)]

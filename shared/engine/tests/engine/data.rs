@@ -109,6 +109,15 @@ async fn a_state_beyond_the_limit_parks_the_run_and_says_what_to_do() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_state_may_fill_the_limit_to_its_last_byte() {
+    let (bed, run) = made(VALUE_BYTES_MAX, false).await;
+    let reason = bed.parked(&run).await.to_string();
+    let size: usize = reason.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    let (bed, run) = made(VALUE_BYTES_MAX - (size - VALUE_BYTES_MAX), false).await;
+    assert_eq!(state_blob(&bed, &run).await.size, VALUE_BYTES_MAX as u64);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_or_altered_state_parks_the_run_until_it_is_restored() {
     for bytes in [None, Some(b"\"shorter\"".to_vec())] {
         let (bed, run) = made(10_000, false).await;

@@ -16,6 +16,7 @@ mod dead_letters;
 mod edits;
 mod effects;
 mod errors;
+mod flawed;
 mod incompatible;
 mod leases;
 mod outside_crashes;

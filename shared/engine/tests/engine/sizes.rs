@@ -105,3 +105,37 @@ async fn what_a_run_writes_is_counted_entry_by_entry() {
     assert!((bytes - commits * 24..=bytes).contains(&counted), "{counted} of {bytes} in {commits} commits");
     assert_eq!(bed.checkpoint(&run).await.progress.usage.writes, commits as u64 + 1, "and the acquire");
 }
+
+/// Completes with an effect whose result has this many characters.
+struct Answers;
+
+impl Workflow for Answers {
+    const NAME: &'static str = "answers";
+    type Input = usize;
+    type State = usize;
+    type Step = ();
+    type Output = ();
+
+    fn begin(&self, chars: usize) -> ((), usize) {
+        ((), chars)
+    }
+
+    async fn step(&self, (): (), chars: &mut usize, cx: &Cx) -> StepResult<Self> {
+        let answer = "x".repeat(*chars);
+        cx.effect("ask").key("it").idempotent().call(async |_| Ok::<_, CallError>(answer)).await?;
+        Ok(complete(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_stays_in_the_checkpoint_is_counted_with_it_and_not_again() {
+    let counted = async |chars: usize| {
+        let bed = Bed::new(Registry::new().with(Answers));
+        let run = bed.start::<Answers>(chars).await;
+        bed.settle().await;
+        bed.checkpoint(&run).await.progress.usage.bytes
+    };
+    // 1,024 bytes with their quotes is the most that stays, and one byte more than the other.
+    let (less, most) = (counted(1_021).await, counted(1_022).await);
+    assert!((less + 1..less + 10).contains(&most), "{less}, {most}");
+}

@@ -9,10 +9,12 @@ use stepwell_core::decide::{Pause, Resume};
 use stepwell_core::history::EntryKind;
 use stepwell_core::limits::BACK_BYTES_MAX;
 use stepwell_core::{Json, Phase, Revision, RunId};
-use stepwell_engine::{Client, ClientError, Edit, HistoryEntry, MoveTo};
+use stepwell_engine::{Client, ClientError, Edit, HistoryEntry, MoveTo, Ports};
+use stepwell_ports::CheckpointStore as _;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
 use crate::bed::{Bed, count, minute, one_step, secs};
+use crate::flawed::{Flaw, Flawed};
 
 const GO: Signal<()> = Signal::new("go");
 
@@ -342,7 +344,7 @@ async fn walked(bed: &Bed, run: &RunId, limit: usize, back: bool) -> (Vec<Histor
             (false, from) => client.history_page(run, from.unwrap(), limit).await.unwrap(),
         };
         calls.push(gate.count(PortCall::History) - before);
-        assert!(page.entries.len() <= limit);
+        assert!((1..=limit).contains(&page.entries.len()));
         found = if back { [page.entries, found].concat() } else { [found, page.entries].concat() };
         match page.next {
             Some(more) => next = Some(more),
@@ -377,6 +379,33 @@ async fn the_history_is_walked_page_by_page_without_loss_or_repetition() {
         let page = bed.client().history_before(&run, Some(Revision(9_999)), 3).await.unwrap();
         assert_eq!(page.entries.last().map(|entry| entry.revision), Some(newest));
         assert_eq!(bed.client().history_page(&run, newest.next(), 3).await.unwrap().entries, []);
+    }
+}
+
+/// A call to the store is made for what is missing, and asks for no more segments than that can need.
+#[tokio::test(start_paused = true)]
+async fn a_page_asks_for_as_many_segments_as_it_needs() {
+    for (bed, keeps) in [(bed::<true>(), true), (bed::<false>(), false)] {
+        let run = bed.start::<Keeper<true>>(Plan { steps: 220, ..PLAN }).await;
+        bed.settle().await;
+        let asked = async |from: Revision, limit: usize| {
+            let store = Flawed::new(&bed, Flaw::None);
+            let client =
+                Client::new(Ports { store: store.clone(), ..bed.ports_behind(&Gate::open()) }, bed.registry.clone());
+            assert_eq!(client.history_page(&run, from, limit).await.unwrap().entries.len(), limit);
+            store.segments_asked()
+        };
+        // What the checkpoint holds is not asked for.
+        let tail = bed.checkpoint(&run).await.progress.tail;
+        assert_eq!(asked(tail.from, tail.entries.len()).await, [0; 0]);
+        // As many as the first eight segments hold, and one less, since one more says whether there is another page.
+        let segments = bed.memory.history(&run, Revision(0), 1_000).await.unwrap();
+        let first: usize = segments[..8].iter().map(|segment| segment.entries.len()).sum();
+        assert_eq!(asked(Revision(0), first - 1).await[1..], [0; 0]);
+        // A segment has eight entries at least where no states are kept.
+        let many = asked(Revision(0), 150).await;
+        assert_eq!((many[0], many.len() == 1), (19, !keeps), "{many:?}");
+        assert!(many.iter().is_sorted_by(|one, next| one >= next), "{many:?}");
     }
 }
 

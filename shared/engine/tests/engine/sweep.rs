@@ -7,8 +7,8 @@ use stepwell_engine::{ClientError, Engine, Ports, Remedy, SweepReport};
 use stepwell_ports::StoreError;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
-use crate::audit::{Flaw, Flawed};
 use crate::bed::{Bed, MARK, minute, one_step, secs};
+use crate::flawed::{Flaw, Flawed};
 
 const GO: Signal<()> = Signal::new("go");
 
