@@ -250,20 +250,24 @@ async fn a_log_entry_beyond_the_limit_parks_the_run() {
     struct Heavy;
     impl Workflow for Heavy {
         const NAME: &'static str = "heavy";
-        type Input = ();
-        type State = Log<String>;
+        type Input = usize;
+        type State = (usize, Log<String>);
         type Step = ();
         type Output = ();
-        fn begin(&self, (): ()) -> ((), Log<String>) {
-            ((), Log::new())
+        fn begin(&self, chars: usize) -> ((), (usize, Log<String>)) {
+            ((), (chars, Log::new()))
         }
-        async fn step(&self, (): (), log: &mut Log<String>, _cx: &Cx) -> StepResult<Self> {
-            log.push("z".repeat(VALUE_BYTES_MAX));
+        async fn step(&self, (): (), (chars, log): &mut (usize, Log<String>), _cx: &Cx) -> StepResult<Self> {
+            log.push("z".repeat(*chars));
             Ok(complete(()))
         }
     }
     let bed = Bed::new(Registry::new().with(Heavy));
-    let run = bed.start::<Heavy>(()).await;
+    // With its quotes it has just as many bytes as it may.
+    let run = bed.start::<Heavy>(VALUE_BYTES_MAX - 2).await;
+    bed.settle().await;
+    assert_eq!(bed.phase(&run).await, Phase::Completed);
+    let run = bed.start::<Heavy>(VALUE_BYTES_MAX).await;
     bed.settle().await;
     let reason = bed.parked(&run).await;
     assert_eq!(reason.code(), "data");
