@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use leaks::{Capture, check, leak_all};
+use leaks::{check, leak_all};
 use stepwell_core::Digest;
 use stepwell_engine::{Client, Ports};
 use stepwell_http::{Access, Api, Site};
 use stepwell_localaws::{Emulators, Resources};
 use stepwell_ports::ListQuery;
 use stepwell_ports::system::SystemClock;
-use stepwell_testkit::SeededIds;
+use stepwell_testkit::{Capture, SeededIds};
 use tower::ServiceExt;
 
 const KEY: &str = "a key for this machine only";

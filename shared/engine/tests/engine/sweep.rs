@@ -5,6 +5,7 @@ use stepwell_core::limits::PAGE_MAX;
 use stepwell_core::{Phase, RunId};
 use stepwell_engine::{ClientError, Engine, Ports, Remedy, SweepReport};
 use stepwell_ports::StoreError;
+use stepwell_testkit::Capture;
 use stepwell_testkit::faults::{Fate, Gate, PortCall};
 
 use crate::bed::{Bed, MARK, minute, one_step, secs};
@@ -86,6 +87,22 @@ async fn a_run_whose_first_message_was_lost_is_found_after_its_mark() {
     assert_eq!(sweep(&bed).await.sent, 1);
     bed.settle().await;
     assert_eq!(bed.phase(&run).await, Phase::Completed);
+}
+
+/// A worker sweeps every few seconds: a line for each would hide all others.
+#[tokio::test(start_paused = true)]
+async fn a_worker_tells_of_a_sweep_that_has_sent_something_and_of_no_other() {
+    let bed = bed();
+    let log = Capture::default();
+    let _told = tracing::subscriber::set_default(log.clone());
+    let run = bed.start::<Walk>(Kind::Step).await;
+    purge(&bed).await;
+    let worker = bed.worker("w");
+    tokio::time::sleep(MARK * 3).await;
+    worker.stop().await;
+    assert_eq!(bed.phase(&run).await, Phase::Completed);
+    let swept = log.text().lines().filter(|line| *line == "message=swept").count();
+    assert_eq!(swept, 1, "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]

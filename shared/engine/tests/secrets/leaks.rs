@@ -1,14 +1,11 @@
 //! A workflow that gives its secret away in every way it can, and what is searched for then. On its own, since each backend is searched.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stepwell::prelude::*;
 use stepwell_core::{Checkpoint, Json, Phase, Revision, RunId, WorkerId, WorkflowName};
 use stepwell_engine::{Client, Engine, Ports, Settings, SignalRequest, StartRequest, Worker, WorkerSettings};
-use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, span};
 
 /// What is searched for: no encoding but base64 changes a character of it.
 const MARKER: &str = "zebraMarker5129707";
@@ -232,55 +229,6 @@ pub(crate) fn traces() -> Vec<String> {
         all[before.len() * 2..all.len() - 2].to_owned()
     };
     vec![MARKER.to_owned(), inner(""), inner("-"), inner("--")]
-}
-
-/// Everything that is told to `tracing`, at every level.
-#[derive(Clone, Default)]
-pub(crate) struct Capture(Arc<Mutex<String>>);
-
-impl Capture {
-    pub(crate) fn text(&self) -> String {
-        self.0.lock().unwrap().clone()
-    }
-
-    pub(crate) fn write(&self, words: &dyn std::fmt::Display) {
-        writeln!(self.0.lock().unwrap(), "{words}").unwrap();
-    }
-}
-
-struct Fields<'a>(&'a Capture);
-
-impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.write(&format!("{field}={value:?}"));
-    }
-}
-
-impl tracing::Subscriber for Capture {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        self.write(&span.metadata().name());
-        span.record(&mut Fields(self));
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        values.record(&mut Fields(self));
-    }
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.write(&event.metadata().name());
-        event.record(&mut Fields(self));
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
 }
 
 pub(crate) fn holds(bytes: &[u8], text: &str) -> bool {

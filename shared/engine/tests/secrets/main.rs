@@ -10,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leaks::{Capture, check, leak_all};
+use leaks::{check, leak_all};
 use stepwell_engine::Ports;
 use stepwell_local::{Local, Options};
 use stepwell_ports::system::SystemClock;
-use stepwell_testkit::SeededIds;
+use stepwell_testkit::{Capture, SeededIds};
 
 /// All that lies in a folder: paths and bytes.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
