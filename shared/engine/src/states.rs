@@ -117,10 +117,16 @@ impl Client {
         let text =
             |after: &Value, is_newest| if is_newest { Ok(written.clone()) } else { Json::of(after).map_err(unwritten) };
         let (mut before_which, mut at_once) = (newest.next(), ENTRIES_AT_ONCE_FIRST);
+        // Whose entry comes next, if none is missing: over a gap the way back leads nowhere.
+        let mut next = newest;
         loop {
             let page = self.entries_before(run, before_which, at_once).await?;
             at_once = (at_once * 2).min(ENTRIES_AT_ONCE_MAX);
             for HistoryEntry { revision: at, entry, .. } in page.iter().rev() {
+                if *at != next {
+                    return Err(not_kept());
+                }
+                next = Revision(at.0.saturating_sub(1));
                 let back = entry.back();
                 let (found, before_is_newest) = (*at == revision, is_newest && back == Back::Same);
                 let step = entry.step.clone();
@@ -132,13 +138,11 @@ impl Client {
                 (after, is_newest) = (before.ok_or_else(not_kept)?, before_is_newest);
             }
             match page.first() {
-                Some(first) if first.revision > revision && first.revision > Revision(1) => {
-                    before_which = first.revision;
-                }
-                Some(_) | None => break,
+                Some(first) => before_which = first.revision,
+                None => break,
             }
         }
-        if revision != Revision(0) {
+        if (revision, next) != (Revision(0), Revision(0)) {
             return Err(not_kept());
         }
         // Before the first commit there is only what the run was started with.

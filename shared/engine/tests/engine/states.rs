@@ -410,6 +410,52 @@ async fn a_page_asks_for_as_many_segments_as_it_needs() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_gap_in_the_history_hides_what_was_before_it_and_leads_to_nothing_wrong() {
+    let bed = bed::<true>();
+    let client = bed.client();
+    let run = client.start(crate::bed::request::<Keeper<true>>(PLAN)).await.unwrap().run;
+    // Edited before its first step, so that what it knew before all of them is kept, too.
+    client.pause(&run, &Pause { by: "ann".into(), why: None }).await.unwrap();
+    edit(&client, &run, Revision(1), json!([{"op": "replace", "path": "/steps", "value": 60}])).await;
+    client.resume(&run, &resume()).await.unwrap();
+    for _ in 0..40 {
+        bed.turn(&one_step()).await;
+    }
+    let record = record(&bed, &run).await;
+    let segments = bed.memory.history(&run, Revision(0), 1_000).await.unwrap();
+    assert!(segments.len() > 6);
+    for lost in [&segments[0], &segments[1], &segments[segments.len() / 2], &segments[segments.len() - 1]] {
+        let store = Flawed::new(&bed, Flaw::LosesSegment(lost.from.0));
+        let client = Client::new(Ports { store, ..bed.ports_behind(&Gate::open()) }, bed.registry.clone());
+        let mut kept = Vec::new();
+        for (revision, truth) in &record {
+            match client.state_at(&run, *revision).await {
+                Ok(found) => {
+                    assert_eq!(value(&found.after), value(truth), "{revision}, without {}", lost.from);
+                    kept.push(*revision);
+                }
+                Err(error) => assert_eq!(error.code(), "not-kept", "{revision}, without {}", lost.from),
+            }
+        }
+        // Some behind it may be hidden, too, that would have been read together with it.
+        assert!(kept.first() >= Some(&lost.from) && kept.last() == record.keys().next_back(), "{kept:?}");
+    }
+}
+
+/// Most look at what is new; whoever looks further back reads more in one go.
+#[tokio::test(start_paused = true)]
+async fn the_further_back_a_state_is_the_more_is_read_at_once() {
+    let bed = bed::<true>();
+    let run = bed.start::<Keeper<true>>(Plan { steps: 220, ..PLAN }).await;
+    bed.settle().await;
+    let store = Flawed::new(&bed, Flaw::None);
+    let client = Client::new(Ports { store: store.clone(), ..bed.ports_behind(&Gate::open()) }, bed.registry.clone());
+    client.state_at(&run, Revision(1)).await.unwrap();
+    // 16 entries, 32, 64, 128: eight a segment.
+    assert_eq!(store.segments_asked().into_iter().max(), Some(16));
+}
+
 /// However long the run is, its newest and oldest pages read as much as those of a short one.
 #[tokio::test(start_paused = true)]
 async fn a_page_reads_as_much_however_long_the_run_is() {
